@@ -1,0 +1,134 @@
+// Package llm holds the words that every room of the gateway shares: what a
+// call is, which target it goes to, what came back, and how it failed. It
+// imports no other room, does no I/O and knows neither HTTP nor any dialect.
+package llm
+
+import (
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Operation is what a caller asks a model to do; it is the `operation` of the
+// telemetry tables and of metrics.
+type Operation string
+
+// OperationChat is a chat completion, streamed or not.
+const OperationChat Operation = "chat"
+
+// Dialect is the shape of a request and its answer on the wire.
+type Dialect string
+
+// DialectOpenAI is the shape of OpenAI's chat completions API.
+const DialectOpenAI Dialect = "openai"
+
+// Target is one upstream model in one region: the unit of fallback, of health
+// and of the circuit breaker.
+type Target struct {
+	Provider string
+	Model    string
+	Region   string
+}
+
+// Key returns the circuit key `provider/model/region`. Provider and region
+// hold no slash, so the key splits at its first and its last one.
+func (t Target) Key() string {
+	return t.Provider + "/" + t.Model + "/" + t.Region
+}
+
+// IsZero reports whether no target is named.
+func (t Target) IsZero() bool { return t == Target{} }
+
+// ParseTarget splits a circuit key at its first and its last slash. It reports
+// false unless all three parts are there.
+func ParseTarget(key string) (Target, bool) {
+	first, last := strings.IndexByte(key, '/'), strings.LastIndexByte(key, '/')
+	if first <= 0 || last <= first+1 || last == len(key)-1 {
+		return Target{}, false
+	}
+	return Target{Provider: key[:first], Model: key[first+1 : last], Region: key[last+1:]}, true
+}
+
+// Call is one client request on its way through the pipeline. It is immutable
+// but for Signals: a middleware that changes something passes on a copy, which
+// shares Signals with the original.
+type Call struct {
+	RunID         uuid.UUID // version 7
+	CorrelationID string
+	TraceID       string // 32 hex digits, or empty
+	Traceparent   string // what an upstream is sent, or empty
+	ReceivedAt    time.Time
+
+	APIKeyID       string // empty while auth is open
+	Operation      Operation
+	Dialect        Dialect
+	Configuration  string // empty for a direct target
+	RequestedModel string // what the client wrote in "model"
+
+	Body  []byte // as it came; never modified
+	Facts Facts
+
+	Targets     []Target  // the candidates in configured order, without repeats
+	FallbackOn  ClassSet  // classes whose failures lead to the next target
+	Timeouts    Timeouts  // overrides of the providers' clocks; zero = theirs
+	Deadline    time.Time // when request_timeout or the caller's own limit ends the call
+	Target      Target    // the candidate in hand; set by fallback
+	MoreTargets bool      // an untried candidate remains after Target
+
+	// StatusOf returns the HTTP status that the client gets for an error, so
+	// that telemetry can record it. The api sets it.
+	StatusOf func(error) int
+
+	Signals *Signals
+}
+
+// WithTarget returns a copy of the call aimed at one of its candidates.
+func (c *Call) WithTarget(t Target, more bool) *Call {
+	next := *c
+	next.Target, next.MoreTargets = t, more
+	return &next
+}
+
+// Timeouts are the clocks of one attempt. A zero field means "not set here".
+type Timeouts struct {
+	Connect    time.Duration // dial and TLS
+	FirstToken time.Duration // streams: until the first content event
+	Idle       time.Duration // streams: between two reads after the first content
+	Total      time.Duration // everything else: until the whole answer is read
+}
+
+// Or returns t with its unset fields taken from defaults.
+func (t Timeouts) Or(defaults Timeouts) Timeouts {
+	pick := func(own, fallback time.Duration) time.Duration {
+		if own != 0 {
+			return own
+		}
+		return fallback
+	}
+	return Timeouts{
+		Connect:    pick(t.Connect, defaults.Connect),
+		FirstToken: pick(t.FirstToken, defaults.FirstToken),
+		Idle:       pick(t.Idle, defaults.Idle),
+		Total:      pick(t.Total, defaults.Total),
+	}
+}
+
+// Facts are what one scan of a request body finds out. They are read by the
+// pipeline and by the providers instead of the body.
+type Facts struct {
+	Model        string
+	Stream       bool
+	IncludeUsage bool // the caller itself asked for usage in its stream
+	TextBytes    int  // bytes of visible prompt text, for estimates
+	MaxOutput    int  // output token limit the caller gave; 0 = none
+
+	ModelSpan         Span // the value of "model"
+	StreamOptionsSpan Span // the value of "stream_options"; zero when absent
+}
+
+// Span is a byte range of a body, end exclusive.
+type Span struct{ Start, End int }
+
+// IsZero reports whether the span is absent.
+func (s Span) IsZero() bool { return s == Span{} }

@@ -1,0 +1,103 @@
+package llm
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/shopspring/decimal"
+)
+
+// Run is one client call as telemetry records it: one row of telemetry_runs.
+// It never holds a prompt, an answer, a header, a credential or an upstream's
+// words. A pointer that is nil means "not measured", which is not zero.
+type Run struct {
+	RunID         uuid.UUID
+	CorrelationID string
+	TraceID       string
+	StartedAt     time.Time
+	FinishedAt    time.Time
+
+	APIKeyID       string
+	Operation      Operation
+	Dialect        Dialect
+	Configuration  string
+	RequestedModel string
+	Served         Target // zero when no target answered
+
+	Outcome       RunOutcome
+	FailureClass  FailureClass
+	FailureReason Reason
+	HTTPStatus    int
+
+	Latency  time.Duration
+	Overhead time.Duration // Latency less the time spent in upstreams and waits
+	TTFT     *time.Duration
+	Streamed bool
+
+	Attempts []Attempt
+}
+
+// RunOutcome is how a call ended for its client.
+type RunOutcome string
+
+const (
+	RunSuccess   RunOutcome = "success"
+	RunFailure   RunOutcome = "failure"
+	RunCancelled RunOutcome = "cancelled"
+)
+
+// Attempt is one permit or refusal on one target: one row of
+// telemetry_attempts. Retries in place are counted, they are not attempts.
+type Attempt struct {
+	Target     Target
+	StartedAt  time.Time
+	FinishedAt time.Time
+
+	Outcome        Outcome
+	FailureClass   FailureClass
+	FailureReason  Reason
+	UpstreamStatus int  // 0 = none received
+	Reached        bool // an upstream was asked
+
+	Latency *time.Duration // of the last send
+	TTFT    *time.Duration
+	Slow    bool
+	Retries int
+
+	CircuitState      string // as the attempt found it; empty when the breaker is off
+	CircuitGeneration uint64
+	Probe             bool
+
+	Usage    Usage
+	Cost     *decimal.Decimal // USD; nil = no usage or no price
+	Unpriced bool             // usage is known, a price is not
+}
+
+// Signals is the scratchpad of one call: middlewares write it, telemetry reads
+// it. It belongs to the goroutine that runs the call.
+type Signals struct {
+	Attempts     []Attempt
+	Committed    bool          // the client has been sent part of a stream
+	FirstContent time.Time     // when the first content event went up
+	UpstreamTime time.Duration // spent in upstreams and in waits for them
+}
+
+// Attempt returns the attempt in hand, the last one opened.
+func (s *Signals) Attempt() *Attempt { return &s.Attempts[len(s.Attempts)-1] }
+
+// Open starts a new attempt on a target.
+func (s *Signals) Open(target Target, now time.Time) *Attempt {
+	s.Attempts = append(s.Attempts, Attempt{Target: target, StartedAt: now})
+	return s.Attempt()
+}
+
+// Reached counts the attempts that asked an upstream.
+func (s *Signals) Reached() int {
+	n := 0
+	for i := range s.Attempts {
+		if s.Attempts[i].Reached {
+			n++
+		}
+	}
+	return n
+}
