@@ -193,6 +193,10 @@ func AsFailure(err error) *Failure {
 	return &Failure{Class: ClassUnknown, Err: err}
 }
 
+// FallbackOnContextLength may stand in a ClassSet beside the classes: it moves
+// on only those client errors that say the request is too long for the model.
+const FallbackOnContextLength FailureClass = "context_length"
+
 // ClassSet is a set of failure classes.
 type ClassSet map[FailureClass]bool
 
@@ -212,12 +216,15 @@ func DefaultFallback() ClassSet {
 // `fallback_on`.
 func FallbackClass(name string) (FailureClass, bool) {
 	class := FailureClass(name)
-	return class, classTable[class].listed
+	return class, class == FallbackOnContextLength || classTable[class].listed
 }
 
 // MovesOn reports whether the failure leads to the next target. Our own
 // refusals always do; the set decides about the rest.
 func (s ClassSet) MovesOn(f *Failure) bool {
+	if f.Class == ClassClientError && f.Reason == ReasonContextLength {
+		return s[FallbackOnContextLength]
+	}
 	return f.Class.Refusal() || s[f.Class]
 }
 
