@@ -1,0 +1,57 @@
+# Breakwater: every command a contributor or CI needs. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+CONFIG  ?= examples/quickstart.yaml
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check bench fuzz
+
+help: ## List these targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## Install, or name in one apt line, what building and testing need
+	@scripts/deps.sh test
+
+deps-run:
+	@scripts/deps.sh run
+
+build: ## Build bin/breakwater
+	go build -ldflags '$(LDFLAGS)' -o bin/breakwater ./cmd/server
+
+run: deps-run build ## Start the gateway on its own Postgres with simulated providers
+	@exec bin/breakwater serve --config $(CONFIG)
+
+test: deps ## Run every test, with the race detector
+	go test -race -timeout 15m ./...
+
+race: test ## The same as test: the race detector is always on
+
+smoke: deps ## In a fresh clone, as root and as an ordinary user: run, call, kill -9, run again
+	@scripts/smoke.sh
+
+lint: bin/staticcheck ## Check formatting, vet and staticcheck
+	@test -z "$$(gofmt -l cmd db internal | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
+	go vet ./...
+	bin/staticcheck ./...
+
+bin/sqlc bin/staticcheck: tools/go.mod tools/go.sum
+	CGO_ENABLED=0 go build -modfile=tools/go.mod -o bin/ $(if $(findstring sqlc,$@),github.com/sqlc-dev/sqlc/cmd/sqlc,honnef.co/go/tools/cmd/staticcheck)
+
+tools: bin/sqlc bin/staticcheck ## Build the development tools into bin/
+
+generate: bin/sqlc ## Regenerate the database code from db/queries and db/migrations
+	bin/sqlc generate
+	@scripts/generated.sh record
+
+generate-check: ## Fail when generated code does not belong to its sources
+	@scripts/generated.sh check
+
+bench: ## Run the benchmarks beside the code
+	go test -run '^$$' -bench . -benchmem ./internal/...
+
+fuzz: ## Run each fuzz target for FUZZTIME (default 10s)
+	@scripts/fuzz.sh

@@ -1,0 +1,180 @@
+package app_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/breakwater-llm/breakwater/"
+
+// rule says what a room may import of ours, beside llm, and why not more.
+type rule struct {
+	room string
+	may  []string
+	why  string
+}
+
+// arrows is the house: a room imports what its line names, and llm, and nothing
+// else of ours. A room covers its sub-folders unless they have their own line.
+var arrows = []rule{
+	{"internal/llm", nil, "the words are shared by all rooms, so they depend on none"},
+	{"internal/sse", nil, "an event stream is pure I/O and knows no dialect"},
+	{"internal/config", nil, "what people declare is read without knowing who uses it"},
+	{"db", nil, "migrations are files"},
+	{"internal/breaker", nil, "the breaker guards any dependency; no provider word is in it"},
+	{"internal/postgres", []string{"db"}, "the driver's border knows no table's meaning"},
+	{"internal/wire", []string{"internal/sse"}, "a dialect is bytes in, bytes out; no dialect imports another"},
+	{"internal/telemetry", []string{"internal/breaker"}, "it records breaker events, so it knows their type; SQL only in repository.go"},
+	{"internal/runs", []string{"internal/breaker"}, "it reads breaker events back, so it knows their type; SQL only in repository.go"},
+	{"internal/health", nil, "scores are a read model over attempts; SQL only in repository.go"},
+	{"internal/budget", nil, "money is arithmetic over usage"},
+	{"internal/pipeline", []string{"internal/breaker"}, "it reaches recorder, prices, health order and providers through interfaces it declares"},
+	{"internal/provider", []string{"internal/wire", "internal/sse"}, "an upstream client knows nothing of what wraps it"},
+	{"internal/api", []string{"internal/wire", "internal/sse", "internal/health", "internal/runs", "internal/breaker", "internal/budget", "internal/telemetry"},
+		"the surface reads types; it never reaches pipeline, provider or postgres, which only app wires"},
+	{"internal/app", []string{"*"}, "only app wires"},
+	{"cmd/server", []string{"*"}, "a subcommand uses app, config and what it needs"},
+}
+
+// storage may be imported only by these files: the border of each room.
+const dbgen = "internal/postgres/dbgen"
+
+// libraries that belong to certain rooms only.
+var libraries = map[string][]string{
+	"github.com/labstack/echo/v4":                {"internal/api", "internal/app"},
+	"github.com/prometheus/client_golang":        {"internal/telemetry", "internal/app"},
+	"github.com/pressly/goose/v3":                {"internal/postgres"},
+	"github.com/jackc/pgx/v5":                    {"internal/postgres", "internal/telemetry", "internal/runs", "internal/health", "internal/app"},
+	"github.com/goccy/go-yaml":                   {"internal/config"},
+	"github.com/invopop/jsonschema":              {"internal/config"},
+	"github.com/alecthomas/kong":                 {"cmd/server"},
+	"github.com/go-json-experiment/json":         {"internal/wire", "internal/provider", "internal/api", "internal/config"},
+	"github.com/openai/openai-go/v3":             nil, // tests only
+	"pgregory.net/rapid":                         nil,
+	"go.uber.org/goleak":                         nil,
+	"github.com/google/go-cmp":                   nil,
+	"github.com/rogpeppe/go-internal/testscript": nil,
+}
+
+func TestRoomsImportOnlyWhatTheirLineNames(t *testing.T) {
+	t.Parallel()
+	forEachImport(t, func(file, room, imported string) {
+		if ours, ok := strings.CutPrefix(imported, module); ok {
+			checkArrow(t, file, room, ours)
+			return
+		}
+		checkLibrary(t, file, room, imported)
+	})
+}
+
+func checkArrow(t *testing.T, file, room, imported string) {
+	t.Helper()
+	r, ok := ruleFor(room)
+	if !ok {
+		t.Errorf("%s: no line for this room; add one to arrows with its reason", file)
+		return
+	}
+	switch {
+	case within(imported, "internal/llm"), within(imported, r.room), slices.Contains(r.may, "*"):
+	case imported == dbgen && filepath.Base(file) == "repository.go":
+	case slices.ContainsFunc(r.may, func(may string) bool { return within(imported, may) }):
+	case imported == "internal/postgres" && filepath.Base(file) == "repository.go":
+	default:
+		t.Errorf("%s imports %s: %s may import %v and llm; %s", file, imported, r.room, r.may, r.why)
+	}
+}
+
+func checkLibrary(t *testing.T, file, room, imported string) {
+	t.Helper()
+	for library, rooms := range libraries {
+		if !within(imported, library) {
+			continue
+		}
+		if !slices.ContainsFunc(rooms, func(r string) bool { return within(room, r) }) {
+			t.Errorf("%s imports %s, which belongs to %v only", file, library, rooms)
+		}
+	}
+}
+
+func TestNoDialectImportsAnother(t *testing.T) {
+	t.Parallel()
+	forEachImport(t, func(file, room, imported string) {
+		ours, _ := strings.CutPrefix(imported, module)
+		from, isWire := strings.CutPrefix(room, "internal/wire/")
+		to, toWire := strings.CutPrefix(ours, "internal/wire/")
+		if isWire && toWire && from != to && to != "chat" {
+			t.Errorf("%s: dialect %s imports dialect %s", file, from, to)
+		}
+	})
+}
+
+func ruleFor(room string) (rule, bool) {
+	var best rule
+	for _, r := range arrows {
+		if within(room, r.room) && len(r.room) > len(best.room) {
+			best = r
+		}
+	}
+	return best, best.room != ""
+}
+
+func within(path, parent string) bool {
+	return path == parent || strings.HasPrefix(path, parent+"/")
+}
+
+// forEachImport calls visit for every import of every Go file that is neither
+// a test nor part of a test suite.
+func forEachImport(t *testing.T, visit func(file, room, imported string)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	seen := 0
+	for _, top := range []string{"cmd", "db", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			room := filepath.ToSlash(filepath.Dir(rel))
+			if strings.HasSuffix(rel, "_test.go") || strings.HasSuffix(room, "test") {
+				return nil
+			}
+			seen++
+			return visitImports(path, func(imported string) { visit(rel, room, imported) })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen == 0 {
+		t.Fatal("no Go file found: the test looks in the wrong place")
+	}
+}
+
+func visitImports(path string, visit func(string)) error {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		visit(imported)
+	}
+	return nil
+}
