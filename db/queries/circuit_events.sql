@@ -1,5 +1,35 @@
+-- name: InsertCircuitEvents :execrows
+INSERT INTO circuit_events (
+    node, boot_id, seq, at, provider, model, region,
+    from_state, to_state, reason, counts, open_for_ms, actor
+)
+SELECT
+    @node::text,
+    @boot_id::uuid,
+    unnest(@seq::bigint[]),
+    unnest(@at::timestamptz[]),
+    unnest(@provider::text[]),
+    unnest(@model::text[]),
+    unnest(@region::text[]),
+    unnest(@from_state::text[]),
+    unnest(@to_state::text[]),
+    unnest(@reason::text[]),
+    unnest(@counts::jsonb[]),
+    nullif(unnest(@open_for_ms::bigint[]), -1),
+    unnest(@actor::text[])
+ON CONFLICT DO NOTHING;
+
 -- name: ListCircuitEvents :many
 SELECT * FROM circuit_events
-WHERE at >= @since
-ORDER BY at DESC
+WHERE provider = @provider AND model = @model AND region = @region
+ORDER BY at DESC, seq DESC
 LIMIT @row_limit;
+
+-- name: CountCircuitEvents :one
+SELECT count(*) FROM circuit_events WHERE at >= @from_at AND at < @to_at;
+
+-- name: DeleteCircuitEvents :execrows
+DELETE FROM circuit_events
+WHERE (node, boot_id, seq, at) IN (
+    SELECT node, boot_id, seq, at FROM circuit_events e WHERE e.at < @older_than LIMIT @row_limit
+);

@@ -7,23 +7,129 @@ package dbgen
 
 import (
 	"context"
+	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 )
+
+const countCircuitEvents = `-- name: CountCircuitEvents :one
+SELECT count(*) FROM circuit_events WHERE at >= $1 AND at < $2
+`
+
+type CountCircuitEventsParams struct {
+	FromAt time.Time
+	ToAt   time.Time
+}
+
+func (q *Queries) CountCircuitEvents(ctx context.Context, db DBTX, arg CountCircuitEventsParams) (int64, error) {
+	row := db.QueryRow(ctx, countCircuitEvents, arg.FromAt, arg.ToAt)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deleteCircuitEvents = `-- name: DeleteCircuitEvents :execrows
+DELETE FROM circuit_events
+WHERE (node, boot_id, seq, at) IN (
+    SELECT node, boot_id, seq, at FROM circuit_events e WHERE e.at < $1 LIMIT $2
+)
+`
+
+type DeleteCircuitEventsParams struct {
+	OlderThan time.Time
+	RowLimit  int32
+}
+
+func (q *Queries) DeleteCircuitEvents(ctx context.Context, db DBTX, arg DeleteCircuitEventsParams) (int64, error) {
+	result, err := db.Exec(ctx, deleteCircuitEvents, arg.OlderThan, arg.RowLimit)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const insertCircuitEvents = `-- name: InsertCircuitEvents :execrows
+INSERT INTO circuit_events (
+    node, boot_id, seq, at, provider, model, region,
+    from_state, to_state, reason, counts, open_for_ms, actor
+)
+SELECT
+    $1::text,
+    $2::uuid,
+    unnest($3::bigint[]),
+    unnest($4::timestamptz[]),
+    unnest($5::text[]),
+    unnest($6::text[]),
+    unnest($7::text[]),
+    unnest($8::text[]),
+    unnest($9::text[]),
+    unnest($10::text[]),
+    unnest($11::jsonb[]),
+    nullif(unnest($12::bigint[]), -1),
+    unnest($13::text[])
+ON CONFLICT DO NOTHING
+`
+
+type InsertCircuitEventsParams struct {
+	Node      string
+	BootID    uuid.UUID
+	Seq       []int64
+	At        []time.Time
+	Provider  []string
+	Model     []string
+	Region    []string
+	FromState []string
+	ToState   []string
+	Reason    []string
+	Counts    []json.RawMessage
+	OpenForMs []int64
+	Actor     []string
+}
+
+func (q *Queries) InsertCircuitEvents(ctx context.Context, db DBTX, arg InsertCircuitEventsParams) (int64, error) {
+	result, err := db.Exec(ctx, insertCircuitEvents,
+		arg.Node,
+		arg.BootID,
+		arg.Seq,
+		arg.At,
+		arg.Provider,
+		arg.Model,
+		arg.Region,
+		arg.FromState,
+		arg.ToState,
+		arg.Reason,
+		arg.Counts,
+		arg.OpenForMs,
+		arg.Actor,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const listCircuitEvents = `-- name: ListCircuitEvents :many
 SELECT node, boot_id, seq, at, provider, model, region, from_state, to_state, reason, counts, open_for_ms, actor FROM circuit_events
-WHERE at >= $1
-ORDER BY at DESC
-LIMIT $2
+WHERE provider = $1 AND model = $2 AND region = $3
+ORDER BY at DESC, seq DESC
+LIMIT $4
 `
 
 type ListCircuitEventsParams struct {
-	Since    time.Time
+	Provider string
+	Model    string
+	Region   string
 	RowLimit int32
 }
 
 func (q *Queries) ListCircuitEvents(ctx context.Context, db DBTX, arg ListCircuitEventsParams) ([]CircuitEvent, error) {
-	rows, err := db.Query(ctx, listCircuitEvents, arg.Since, arg.RowLimit)
+	rows, err := db.Query(ctx, listCircuitEvents,
+		arg.Provider,
+		arg.Model,
+		arg.Region,
+		arg.RowLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
