@@ -1,0 +1,85 @@
+// Package postgrestest gives each test a migrated database of its own on a
+// real server. The server belongs to the test process and ends with it; its
+// files stay for the next one, so only the first run on a machine waits for a
+// new cluster. It knows no table.
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/postgres"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const startTimeout = 2 * time.Minute
+
+// New returns a pool on a fresh database with the whole schema. Both are gone
+// when the test ends.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), URL(t), postgres.Options{})
+	if err != nil {
+		t.Fatalf("open the test database: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// URL returns the connection string of a fresh database with the whole schema,
+// which is gone when the test ends.
+func URL(t testing.TB) string {
+	t.Helper()
+	return create(t, " TEMPLATE "+template)
+}
+
+// EmptyURL returns the connection string of a fresh database without any
+// schema, which is gone when the test ends.
+func EmptyURL(t testing.TB) string {
+	t.Helper()
+	return create(t, "")
+}
+
+func create(t testing.TB, clause string) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatalf("start the test database server: %v", err)
+	}
+	name := "test_" + strings.ToLower(rand.Text())
+	if err := s.exec(t.Context(), "CREATE DATABASE "+name+clause); err != nil {
+		t.Fatalf("create the test database: %v", err)
+	}
+	t.Cleanup(func() {
+		// FORCE cuts what the test has left open.
+		if err := s.exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test database: %v", err)
+		}
+	})
+	return s.url(name)
+}
+
+// exec runs one statement on the server's maintenance connection. They run one
+// at a time: Postgres clones a template only while nobody else does.
+func (s *server) exec(ctx context.Context, sql string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return execAt(ctx, s.url("postgres"), sql)
+}
+
+func execAt(ctx context.Context, url, sql string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package private runs the gateway's own Postgres server, so that a fresh
+// machine needs nothing but the Postgres binaries. The server listens on one
+// Unix socket in a directory that nobody else may enter, belongs to one owner
+// at a time, and ends with its owner, even one that was killed. The package
+// knows nothing of the gateway's schema or of who connects.
+package private
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+)
+
+// ErrInUse is in the error of Start when another process owns the server of
+// this data directory.
+var ErrInUse = errors.New("the private database is in use")
+
+// Config says where the server lives.
+type Config struct {
+	// DataDir holds the server's files in the subdirectory postgres. It is
+	// made when missing. Run as root, the server itself runs as the user
+	// postgres (else nobody), who must be able to enter DataDir.
+	DataDir string
+	// Volatile gives up durability for speed: a crash of the machine may
+	// destroy the data. For tests.
+	Volatile bool
+	// Log gets lifecycle lines, and the server's own at level debug.
+	Log *slog.Logger
+}
+
+// Server is a private server that can be used until Stop.
+type Server struct {
+	url     string
+	process *process // nil when another process owns the server
+	lock    *lock
+	sockets string
+}
+
+// Start starts the server of a data directory, which it first creates if there
+// is none, and returns when it answers. What an earlier owner that was killed
+// has left behind is cleared away. The context bounds the start, not the
+// server's life. It returns ErrInUse if another process owns the server.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	p, err := openPlace(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := acquire(p.lockFile())
+	if err != nil {
+		return nil, err
+	}
+	server, err := start(ctx, cfg, p)
+	if err != nil {
+		lock.release()
+		return nil, err
+	}
+	server.lock = lock
+	return server, nil
+}
+
+// start is the whole order of a start; its caller holds the lock.
+func start(ctx context.Context, cfg Config, p place) (*Server, error) {
+	acc, err := accountFor(p)
+	if err != nil {
+		return nil, err
+	}
+	install, err := findInstall(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := reach(ctx, install, acc, p.root); err != nil {
+		return nil, fmt.Errorf("%w: set database.data_dir to a place that user may enter", err)
+	}
+	if err := endOrphan(ctx, p, cfg.Log); err != nil {
+		return nil, err
+	}
+	if err := ensureCluster(ctx, cfg, install, acc, p); err != nil {
+		return nil, err
+	}
+	sockets, err := makeSocketDir(ctx, install, acc, p)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	process, err := launch(cfg, install, acc, p, sockets)
+	if err != nil {
+		return nil, err
+	}
+	server := &Server{url: socketURL(sockets), process: process, sockets: sockets}
+	if err := awaitReady(ctx, p, process, server.url); err != nil {
+		return nil, errors.Join(err, process.stop(context.WithoutCancel(ctx)))
+	}
+	cfg.Log.Info("private database started", "data_dir", p.root, "pid", process.pid(), "took", time.Since(began))
+	return server, nil
+}
+
+// URL is where the server's database answers: for this user and root only.
+func (s *Server) URL() string { return s.url }
+
+// Owned tells whether this process started the server and Stop will end it.
+func (s *Server) Owned() bool { return s.process != nil }
+
+// Stop ends the server if this process owns it: sessions are cut, data is
+// written. When the context ends first the server is stopped the hard way,
+// which costs it a recovery at the next start, and the context's error is
+// returned. Stop may be called twice.
+func (s *Server) Stop(ctx context.Context) error {
+	if s.process == nil {
+		return nil
+	}
+	err := s.process.stop(ctx)
+	removeSocketDir(s.sockets)
+	s.lock.release()
+	return err
+}
+
+// The signals of a Postgres server: fast shutdown cuts sessions and writes
+// everything; immediate shutdown leaves a recovery to the next start.
+const (
+	fastShutdown      = syscall.SIGINT
+	immediateShutdown = syscall.SIGQUIT
+)
