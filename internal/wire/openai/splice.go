@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// Splice returns the body, in pieces, with another model and, for a stream,
+// with usage asked for. Every other byte stays, and the pieces share memory
+// with the body: nothing large is copied. The facts must be those of the body.
+func Splice(body []byte, facts llm.Facts, model string) [][]byte {
+	edits := make([]edit, 0, 2)
+	if model != facts.Model {
+		name, _ := jsontext.AppendQuote(nil, model)
+		edits = append(edits, edit{facts.ModelSpan, name})
+	}
+	if facts.Stream && !facts.IncludeUsage {
+		edits = append(edits, askUsage(body, facts))
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return a.Start - b.Start })
+
+	pieces := make([][]byte, 0, 2*len(edits)+1)
+	at := 0
+	for _, e := range edits {
+		pieces = append(pieces, body[at:e.Start], e.text)
+		at = e.End
+	}
+	return append(pieces, body[at:])
+}
+
+// edit replaces a span of a body by a text.
+type edit struct {
+	llm.Span
+	text []byte
+}
+
+// askUsage returns the edit that sets stream_options.include_usage and keeps
+// whatever else the client put into stream_options.
+func askUsage(body []byte, facts llm.Facts) edit {
+	at := facts.StreamOptionsSpan
+	if at.IsZero() {
+		end := facts.ModelSpan.End
+		return edit{llm.Span{Start: end, End: end}, []byte(`,"stream_options":{"include_usage":true}`)}
+	}
+	value := body[at.Start:at.End]
+	if value[0] != '{' {
+		return edit{at, []byte(`{"include_usage":true}`)}
+	}
+	options, _ := readOptions(value) // ReadFacts has read it before
+	if span := options.span; !span.IsZero() {
+		return edit{llm.Span{Start: at.Start + span.Start, End: at.Start + span.End}, []byte("true")}
+	}
+	text := []byte(`"include_usage":true,`)
+	if len(bytes.TrimSpace(value[1:len(value)-1])) == 0 {
+		text = text[:len(text)-1]
+	}
+	return edit{llm.Span{Start: at.Start + 1, End: at.Start + 1}, text}
+}
+
+// options is what "stream_options" says.
+type options struct {
+	include bool     // the value of include_usage
+	span    llm.Span // where that value is, within stream_options
+}
+
+func readOptions(value jsontext.Value) (options, error) {
+	var o options
+	if value.Kind() == jsontext.KindNull {
+		return o, nil
+	}
+	err := json.Unmarshal(value, &o)
+	return o, err
+}
+
+// UnmarshalJSONFrom walks the object.
+func (o *options) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	return readObject(dec, func(name []byte) error {
+		if string(name) != "include_usage" {
+			return dec.SkipValue()
+		}
+		if !next(dec, jsontext.KindTrue, jsontext.KindNull) {
+			return wrong("stream_options.include_usage", "must be a boolean")
+		}
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		o.include = raw.Kind() == jsontext.KindTrue
+		o.span = spanOf(dec, raw)
+		return nil
+	})
+}
