@@ -1,9 +1,7 @@
 package private
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -16,7 +14,7 @@ type pidFile struct {
 	ready   bool
 }
 
-// readPidFile returns fs.ErrNotExist if there is none. A file that is not
+// readPidFile returns an fs.ErrNotExist if there is none. A file that is not
 // written to its end yet has pid 0 or is not ready.
 func readPidFile(p place) (pidFile, error) {
 	text, err := os.ReadFile(p.pidFile())
@@ -35,5 +33,3 @@ func readPidFile(p place) (pidFile, error) {
 	pid, _ := strconv.Atoi(line(0)) // a torn file names no process
 	return pidFile{pid: pid, sockets: line(4), ready: line(7) == "ready"}, nil
 }
-
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,6 +1,7 @@
 package private
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,8 +21,8 @@ func openPlace(dataDir string) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("resolve the data directory: %w", err)
 	}
-	// Others may pass through but not look around: the server's user must
-	// reach its files inside, which are closed to everybody else.
+	// Others may pass through but not look around: root's server runs as
+	// another user, and its files inside are closed to everybody else.
 	if err := os.MkdirAll(root, 0o711); err != nil {
 		return place{}, fmt.Errorf("make the data directory: %w", err)
 	}
@@ -39,3 +40,10 @@ func (p place) cluster() string  { return filepath.Join(p.root, "postgres") }
 func (p place) unborn() string   { return filepath.Join(p.root, "postgres.new") }
 func (p place) lockFile() string { return filepath.Join(p.root, "postgres.lock") }
 func (p place) pidFile() string  { return filepath.Join(p.cluster(), "postmaster.pid") }
+
+// mark is a short name that no other place has. It names the directory of the
+// socket and the server's cluster, which Postgres shows in the command line of
+// every process of the server.
+func (p place) mark() string {
+	return fmt.Sprintf("breakwater-%.8x", sha256.Sum256([]byte(p.root)))
+}

@@ -8,7 +8,6 @@ package private
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"syscall"
 	"time"
@@ -20,9 +19,10 @@ var ErrInUse = errors.New("the private database is in use")
 
 // Config says where the server lives.
 type Config struct {
-	// DataDir holds the server's files in the subdirectory postgres. It is
-	// made when missing. Run as root, the server itself runs as the user
-	// postgres (else nobody), who must be able to enter DataDir.
+	// DataDir holds the server's files in the subdirectory postgres; it is
+	// made when missing. Started by root, the server itself runs as the user
+	// postgres, else nobody, who need not be able to walk to DataDir (on
+	// systems other than Linux they must).
 	DataDir string
 	// Volatile gives up durability for speed: a crash of the machine may
 	// destroy the data. For tests.
@@ -71,21 +71,22 @@ func start(ctx context.Context, cfg Config, p place) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reach(ctx, install, acc, p.root); err != nil {
-		return nil, fmt.Errorf("%w: set database.data_dir to a place that user may enter", err)
-	}
-	if err := endOrphan(ctx, p, cfg.Log); err != nil {
+	door, err := openDoor(ctx, install, acc, p)
+	if err != nil {
 		return nil, err
 	}
-	if err := ensureCluster(ctx, cfg, install, acc, p); err != nil {
+	if err := endOrphans(ctx, acc, p, cfg.Log); err != nil {
 		return nil, err
 	}
-	sockets, err := makeSocketDir(ctx, install, acc, p)
+	if err := ensureCluster(ctx, cfg, door, p); err != nil {
+		return nil, err
+	}
+	sockets, err := makeSocketDir(ctx, door, p)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	process, err := launch(cfg, install, acc, p, sockets)
+	process, err := launch(cfg, door, p, sockets)
 	if err != nil {
 		return nil, err
 	}

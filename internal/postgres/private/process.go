@@ -28,11 +28,13 @@ type process struct {
 	err      error         // how it ended; valid once done is closed
 }
 
-func launch(cfg Config, i install, acc account, p place, sockets string) (*process, error) {
-	cmd := exec.Command(i.binary("postgres"), serverArgs(cfg, p, sockets)...)
-	cmd.Dir = p.cluster()
-	cmd.Env = environment()
-	cmd.SysProcAttr = attributes(acc)
+func launch(cfg Config, d door, p place, sockets string) (*process, error) {
+	// The server's life is not bound to the context that bounds its start.
+	cmd, done, err := d.command(context.Background(), "postgres", p.cluster(), serverArgs(cfg, p, sockets)...)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	cmd.WaitDelay = hardStop // a session that outlives its server keeps the pipe open
 	s := &process{cmd: cmd, log: &serverLog{log: cfg.Log}, done: make(chan struct{})}
 	cmd.Stderr = s.log
@@ -47,8 +49,8 @@ func launch(cfg Config, i install, acc account, p place, sockets string) (*proce
 
 func serverArgs(cfg Config, p place, sockets string) []string {
 	args := []string{
-		"-D", p.cluster(), "-k", sockets, "-p", "5432",
-		"-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "logging_collector=off", "-c", "log_destination=stderr",
+		"-k", sockets, "-p", "5432", "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700",
+		"-c", "cluster_name=" + p.mark(), "-c", "logging_collector=off", "-c", "log_destination=stderr",
 	}
 	if cfg.Volatile {
 		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
@@ -149,16 +151,4 @@ func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return cmd.Run()
-}
-
-// environment is all that the server gets of ours: the gateway's own holds
-// its secrets, and variables named PG… would change what the server does.
-func environment() []string {
-	env := []string{"LC_ALL=C"}
-	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }

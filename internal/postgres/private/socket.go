@@ -2,11 +2,11 @@ package private
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -23,12 +23,12 @@ const (
 // makeSocketDir makes the directory in which the server's socket lies. A
 // socket's path is short by law while a data directory may be deep, so it lies
 // elsewhere, under a name derived from the data directory.
-func makeSocketDir(ctx context.Context, i install, acc account, p place) (string, error) {
-	dir, err := chooseSocketDir(ctx, i, acc, p)
+func makeSocketDir(ctx context.Context, d door, p place) (string, error) {
+	dir, err := chooseSocketDir(ctx, d, p)
 	if err != nil {
 		return "", err
 	}
-	if err := claim(dir, acc); err != nil {
+	if err := claim(dir, d.account); err != nil {
 		return "", err
 	}
 	// The lock is ours and no server runs: what lies here is left from one
@@ -37,19 +37,16 @@ func makeSocketDir(ctx context.Context, i install, acc account, p place) (string
 	return dir, nil
 }
 
-func chooseSocketDir(ctx context.Context, i install, acc account, p place) (string, error) {
-	name := fmt.Sprintf("breakwater-%x", sha256.Sum256([]byte(p.root)))[:len("breakwater-")+16]
-	var refused error
+func chooseSocketDir(ctx context.Context, d door, p place) (string, error) {
+	var closed []string
 	for _, base := range []string{os.TempDir(), "/tmp"} {
-		dir := filepath.Join(base, name)
-		if len(filepath.Join(dir, socketName)) > maxSocketPath {
-			continue
-		}
-		if refused = reach(ctx, i, acc, base); refused == nil {
+		dir := filepath.Join(base, p.mark())
+		if len(filepath.Join(dir, socketName)) <= maxSocketPath && d.enter(ctx, base) == nil {
 			return dir, nil
 		}
+		closed = append(closed, base)
 	}
-	return "", fmt.Errorf("find a place for the database's socket: %w", refused)
+	return "", fmt.Errorf("find a place for the database's socket: the path is too long, or user %s may not enter it: %s", d.account.name, strings.Join(closed, ", "))
 }
 
 // claim makes the directory, or takes one that is already the account's and

@@ -7,9 +7,14 @@ import (
 	"time"
 )
 
+const patience = time.Minute
+
 // Use gives a command the server of a data directory: the one that a running
-// gateway owns, else one that it starts and that Stop ends.
+// gateway owns, else one that it starts and that Stop ends. A gateway that is
+// just starting or stopping gets a minute to come to an end with that.
 func Use(ctx context.Context, cfg Config) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
@@ -20,7 +25,6 @@ func Use(ctx context.Context, cfg Config) (*Server, error) {
 		if server, ok := attach(ctx, cfg.DataDir); ok {
 			return server, nil
 		}
-		// The owner is just starting its server, or just stopping it.
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w, and its server does not answer: %w", err, ctx.Err())
