@@ -43,7 +43,7 @@ SELECT * FROM telemetry_attempts WHERE run_id = @run_id ORDER BY seq;
 SELECT count(*) FROM telemetry_attempts WHERE started_at >= @from_at AND started_at < @to_at;
 
 -- name: DeleteAttempts :execrows
-DELETE FROM telemetry_attempts
-WHERE (run_id, seq, started_at) IN (
+DELETE FROM telemetry_attempts old
+WHERE old.started_at < @older_than AND (old.run_id, old.seq, old.started_at) IN (
     SELECT run_id, seq, started_at FROM telemetry_attempts a WHERE a.started_at < @older_than LIMIT @row_limit
 );

@@ -29,7 +29,7 @@ LIMIT @row_limit;
 SELECT count(*) FROM circuit_events WHERE at >= @from_at AND at < @to_at;
 
 -- name: DeleteCircuitEvents :execrows
-DELETE FROM circuit_events
-WHERE (node, boot_id, seq, at) IN (
+DELETE FROM circuit_events old
+WHERE old.at < @older_than AND (old.node, old.boot_id, old.seq, old.at) IN (
     SELECT node, boot_id, seq, at FROM circuit_events e WHERE e.at < @older_than LIMIT @row_limit
 );

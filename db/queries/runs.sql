@@ -88,7 +88,7 @@ SELECT * FROM telemetry_runs WHERE run_id = @run_id;
 SELECT count(*) FROM telemetry_runs WHERE started_at >= @from_at AND started_at < @to_at;
 
 -- name: DeleteRuns :execrows
-DELETE FROM telemetry_runs
-WHERE (run_id, started_at) IN (
+DELETE FROM telemetry_runs old
+WHERE old.started_at < @older_than AND (old.run_id, old.started_at) IN (
     SELECT run_id, started_at FROM telemetry_runs r WHERE r.started_at < @older_than LIMIT @row_limit
 );

@@ -30,8 +30,8 @@ func (q *Queries) CountAttempts(ctx context.Context, db DBTX, arg CountAttemptsP
 }
 
 const deleteAttempts = `-- name: DeleteAttempts :execrows
-DELETE FROM telemetry_attempts
-WHERE (run_id, seq, started_at) IN (
+DELETE FROM telemetry_attempts old
+WHERE old.started_at < $1 AND (old.run_id, old.seq, old.started_at) IN (
     SELECT run_id, seq, started_at FROM telemetry_attempts a WHERE a.started_at < $1 LIMIT $2
 )
 `

@@ -30,8 +30,8 @@ func (q *Queries) CountCircuitEvents(ctx context.Context, db DBTX, arg CountCirc
 }
 
 const deleteCircuitEvents = `-- name: DeleteCircuitEvents :execrows
-DELETE FROM circuit_events
-WHERE (node, boot_id, seq, at) IN (
+DELETE FROM circuit_events old
+WHERE old.at < $1 AND (old.node, old.boot_id, old.seq, old.at) IN (
     SELECT node, boot_id, seq, at FROM circuit_events e WHERE e.at < $1 LIMIT $2
 )
 `

@@ -9,6 +9,18 @@ import (
 	"context"
 )
 
+const limitLockWait = `-- name: LimitLockWait :exec
+
+SET LOCAL lock_timeout = '1s'
+`
+
+// A change that waits for a table makes everyone else wait behind it, so it
+// gives up soon instead.
+func (q *Queries) LimitLockWait(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, limitLockWait)
+	return err
+}
+
 const listPartitions = `-- name: ListPartitions :many
 SELECT child.relname::text AS name
 FROM pg_catalog.pg_inherits i
@@ -35,4 +47,16 @@ func (q *Queries) ListPartitions(ctx context.Context, db DBTX, parent string) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockPartitions = `-- name: LockPartitions :exec
+
+SELECT pg_advisory_xact_lock(hashtext('breakwater telemetry partitions'))
+`
+
+// One process at a time changes the partitions; the lock ends with the
+// transaction.
+func (q *Queries) LockPartitions(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, lockPartitions)
+	return err
 }

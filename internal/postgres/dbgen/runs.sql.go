@@ -30,8 +30,8 @@ func (q *Queries) CountRuns(ctx context.Context, db DBTX, arg CountRunsParams) (
 }
 
 const deleteRuns = `-- name: DeleteRuns :execrows
-DELETE FROM telemetry_runs
-WHERE (run_id, started_at) IN (
+DELETE FROM telemetry_runs old
+WHERE old.started_at < $1 AND (old.run_id, old.started_at) IN (
     SELECT run_id, started_at FROM telemetry_runs r WHERE r.started_at < $1 LIMIT $2
 )
 `
