@@ -1,0 +1,270 @@
+package breaker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// circuit is the shell around one machine: what is read and counted without a
+// lock on top, the machine and its lock below.
+type circuit struct {
+	registry *Registry
+	key      string
+
+	word     atomic.Uint64
+	gate     atomic.Pointer[gate] // nil unless open
+	rejected atomic.Uint64
+	tally    tally
+
+	mu       sync.Mutex
+	machine  machine
+	version  uint64 // of the policy that settings are from
+	settings Settings
+	base     samples // of the tally when the generation began
+	opened   Counts  // what opened it, while open
+	idle     idleness
+}
+
+// gate is what an open circuit tells a caller, so that refusing needs no lock.
+type gate struct {
+	generation     uint64
+	cause          string
+	until, openFor time.Duration
+}
+
+// tally counts over the life of a circuit; the counters only ever grow.
+type tally struct {
+	successes, failures, neutrals      atomic.Uint64
+	stale, expired, doubleDone, probes atomic.Uint64
+}
+
+// samples are the outcomes that say something.
+type samples struct{ successes, failures uint64 }
+
+func (t *tally) samples() samples {
+	return samples{successes: t.successes.Load(), failures: t.failures.Load()}
+}
+
+// settled changes whenever a call ends, however it ends.
+func (t *tally) settled() uint64 {
+	return t.successes.Load() + t.failures.Load() + t.neutrals.Load() + t.stale.Load()
+}
+
+func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit {
+	c := &circuit{registry: r, key: key, machine: newMachine(now), version: p.version, settings: p.settings(key)}
+	c.idle.since = now
+	c.publish()
+	return c
+}
+
+func (c *circuit) look() word { return word(c.word.Load()) }
+
+// acquire is the slow path of Registry.Acquire.
+func (c *circuit) acquire(w word, p *Permit) error {
+	*p = Permit{}
+	if w&off != 0 {
+		return nil
+	}
+	now := c.registry.instant()
+	if g := c.gate.Load(); g != nil && now.now < g.until {
+		c.rejected.Add(1)
+		return g.refusal(c.key, now.now)
+	}
+
+	in := c.lock(now)
+	defer c.mu.Unlock()
+	d, t := c.machine.acquire(in)
+	c.apply(t)
+	if !d.admitted {
+		c.rejected.Add(1)
+		return c.refusal(d)
+	}
+	if d.probe {
+		c.tally.probes.Add(1)
+	}
+	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, slot: d.slot}
+	return nil
+}
+
+// verdict settles a probe whose call goes on. The call is counted when it ends.
+func (c *circuit) verdict(cl claim, k Kind) Settlement {
+	in := c.lock(c.registry.instant())
+	defer c.mu.Unlock()
+	s, t := c.machine.settle(cl, Outcome{Kind: k}, in)
+	c.apply(t)
+	return s
+}
+
+// within tells the lease of a probe how long its holder may take.
+func (c *circuit) within(cl claim, d time.Duration) {
+	until := later(c.registry.now(), d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machine.within(cl, until)
+}
+
+// settle is the slow path of Permit.Done.
+func (c *circuit) settle(cl claim, o Outcome) Settlement {
+	in := c.lock(c.registry.instant())
+	if c.look()&evicted == 0 {
+		defer c.mu.Unlock()
+		return c.settleLocked(cl, o, in)
+	}
+	current := c.machine.current(cl)
+	c.mu.Unlock()
+	if !current {
+		c.tally.stale.Add(1)
+		return Stale
+	}
+	// An evicted circuit had nothing to remember, so that one made anew stands
+	// for it as long as it has not moved.
+	next := c.registry.circuit(c.key)
+	in = next.lock(in)
+	defer next.mu.Unlock()
+	return next.settleLocked(claim{generation: firstGeneration}, o, in)
+}
+
+func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
+	if !c.settings.Enabled {
+		o = Outcome{Kind: Neutral} // gives a probe's slot back, counts nothing
+	}
+	s, t := c.machine.settle(cl, o, in)
+	c.count(s, o.Kind)
+	c.apply(t)
+	return s
+}
+
+func (c *circuit) count(s Settlement, k Kind) {
+	switch {
+	case s == Stale:
+		c.tally.stale.Add(1)
+	case s == Expired: // counted with the transition that it caused
+	case k == Success:
+		c.tally.successes.Add(1)
+	case k == Failure:
+		c.tally.failures.Add(1)
+	default:
+		c.tally.neutrals.Add(1)
+	}
+}
+
+// lock takes mu and returns the instant with the settings that govern it.
+func (c *circuit) lock(in instant) instant {
+	c.mu.Lock()
+	in.settings = &c.settings
+	return in
+}
+
+// apply makes a transition known: to the counters, to the fast path, to those
+// who listen and to the sweeper. The caller holds mu.
+func (c *circuit) apply(t *transition) {
+	if t != nil {
+		counts := c.counts(t.from, t.counts)
+		if t.to == Open {
+			c.opened = counts
+		}
+		c.base = c.tally.samples()
+		c.tally.expired.Add(uint64(t.expired))
+		c.registry.tell(c.key, t, counts)
+	}
+	c.publish()
+	if t != nil && t.to == HalfOpen {
+		signal(c.registry.wake)
+	}
+}
+
+// publish shows the machine to the fast path: the gate first, for whoever reads
+// an open word looks for it next. The caller holds mu.
+func (c *circuit) publish() {
+	m := &c.machine
+	w := newWord(m.generation, m.state) | c.look()&evicted
+	if m.streak.failures > 0 {
+		w |= streaking
+	}
+	if !c.settings.Enabled {
+		w |= off
+	}
+	c.publishGate()
+	c.word.Store(uint64(w))
+}
+
+func (c *circuit) publishGate() {
+	m := &c.machine
+	if m.state != Open {
+		c.gate.Store(nil)
+		return
+	}
+	c.gate.Store(&gate{generation: m.generation, cause: m.cause, until: m.openUntil, openFor: m.openFor})
+}
+
+// counts completes what the machine counted in a state with the samples of a
+// closed circuit, which do not go through it. The caller holds mu.
+func (c *circuit) counts(in State, counted Counts) Counts {
+	if in == Closed {
+		now := c.tally.samples()
+		counted.Failures = now.failures - c.base.failures
+		counted.Calls = counted.Failures + now.successes - c.base.successes
+	}
+	return counted
+}
+
+func (c *circuit) refusal(d decision) *Refusal {
+	m := &c.machine
+	return &Refusal{
+		Key: c.key, State: m.state, Reason: d.reason, RetryAfter: wholeSeconds(d.retryAfter),
+		Cause: m.cause, Generation: m.generation,
+	}
+}
+
+func (g *gate) refusal(key string, now time.Duration) *Refusal {
+	return &Refusal{
+		Key: key, State: Open, Reason: ReasonCircuitOpen, RetryAfter: wholeSeconds(min(g.until-now, g.openFor)),
+		Cause: g.cause, Generation: g.generation,
+	}
+}
+
+// adopt takes the settings of a policy unless it has newer ones. They apply
+// from the next evaluation on; nothing that was counted is lost (R45).
+func (c *circuit) adopt(p *policy) {
+	s := p.settings(c.key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.version > c.version {
+		c.version, c.settings = p.version, s
+		c.publish()
+	}
+}
+
+// snapshot reads the circuit and changes nothing.
+func (c *circuit) snapshot() Snapshot {
+	now := c.registry.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Snapshot{
+		Key: c.key, Enabled: c.settings.Enabled,
+		Rejected: c.rejected.Load(), Stale: c.tally.stale.Load(), DoubleDone: c.tally.doubleDone.Load(),
+		LeaseExpired: c.tally.expired.Load(), Probes: c.tally.probes.Load(), Neutral: c.tally.neutrals.Load(),
+	}
+	if s.Enabled {
+		c.describe(&s, now)
+	}
+	return s
+}
+
+func (c *circuit) describe(s *Snapshot, now time.Duration) {
+	m := &c.machine
+	s.State, s.Generation, s.Reason, s.Cause = m.state, m.generation, m.reason, m.cause
+	s.Since = time.Now().Add(-elapsed(now, m.since)).UTC()
+	s.RetryAfter = m.remaining(now)
+	s.Eligible = m.state == Open && s.RetryAfter == 0
+
+	counts := c.counts(m.state, m.counts())
+	if m.state == Open {
+		counts = c.opened
+	}
+	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
+	if m.state == Closed && m.streak.faded(now, 0, c.settings.memory()) {
+		s.ConsecutiveFailures = 0
+	}
+}

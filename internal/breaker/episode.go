@@ -1,0 +1,151 @@
+package breaker
+
+import "time"
+
+// episode is one stay in half-open. It hands out a fixed number of slots for
+// probes; a slot comes back only from a neutral probe (R10). An episode keeps
+// the number of slots and successes it began with when the settings change.
+type episode struct {
+	slots     []slot
+	needed    int // successes that close
+	successes int
+	failures  int
+	neutrals  int // in a row
+
+	// idle is the time spent without a live lease before idleSince.
+	idle      time.Duration
+	idleSince time.Duration
+}
+
+// slot is the place of one probe and the lease on it.
+type slot struct {
+	use        use
+	expiresAt  time.Duration
+	renewUntil time.Duration // the holder's own deadline
+}
+
+type use uint8
+
+const (
+	free use = iota
+	leased
+	spent
+)
+
+func newEpisode(s *Settings, now time.Duration) episode {
+	return episode{slots: make([]slot, s.HalfOpenCalls), needed: s.SuccessThreshold, idleSince: now}
+}
+
+// take leases a free slot and returns its index.
+func (e *episode) take(s *Settings, now time.Duration) (int, bool) {
+	for i := range e.slots {
+		if e.slots[i].use != free {
+			continue
+		}
+		if e.live() == 0 {
+			e.idle = e.idleFor(now)
+		}
+		e.slots[i] = slot{use: leased, expiresAt: later(now, s.Lease), renewUntil: later(now, s.MaxHalfOpen)}
+		return i, true
+	}
+	return 0, false
+}
+
+// give takes a slot out of its probe's hands, for good or to be handed out
+// again.
+func (e *episode) give(i int, to use, now time.Duration) {
+	e.slots[i] = slot{use: to}
+	if e.live() == 0 {
+		e.idleSince = now
+	}
+}
+
+// count adds the verdict of the probe in slot i.
+func (e *episode) count(i int, kind Kind, now time.Duration) {
+	switch kind {
+	case Success:
+		e.successes++
+		e.neutrals = 0
+		e.give(i, spent, now)
+	case Failure:
+		e.failures++
+		e.neutrals = 0
+		e.give(i, spent, now)
+	default:
+		e.neutrals++
+		e.give(i, free, now)
+	}
+}
+
+// recant turns a success that was given at the first token into a failure.
+func (e *episode) recant() {
+	e.successes--
+	e.failures++
+}
+
+// won reports whether enough probes succeeded; failed, whether so many failed
+// that the rest cannot make it (R33).
+func (e *episode) won() bool    { return e.successes >= e.needed }
+func (e *episode) failed() bool { return e.failures > len(e.slots)-e.needed }
+
+// holds reports whether slot i is under lease, and ran whether that lease is
+// over.
+func (e *episode) holds(i int) bool { return i < len(e.slots) && e.slots[i].use == leased }
+func (e *episode) ran(i int, now time.Duration) bool {
+	return e.holds(i) && now >= e.slots[i].expiresAt
+}
+
+func (e *episode) live() int {
+	n := 0
+	for i := range e.slots {
+		if e.slots[i].use == leased {
+			n++
+		}
+	}
+	return n
+}
+
+// lost returns how many leases are over.
+func (e *episode) lost(now time.Duration) int {
+	n := 0
+	for i := range e.slots {
+		if e.ran(i, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// idleFor is how long the episode has been without a live lease altogether.
+func (e *episode) idleFor(now time.Duration) time.Duration {
+	if e.live() > 0 {
+		return e.idle
+	}
+	return later(e.idle, elapsed(now, e.idleSince))
+}
+
+// leaseLeft is how long the lease lasts that is over first; false when there
+// is none.
+func (e *episode) leaseLeft(now time.Duration) (time.Duration, bool) {
+	var left time.Duration
+	found := false
+	for i := range e.slots {
+		if !e.holds(i) {
+			continue
+		}
+		if d := max(0, e.slots[i].expiresAt-now); !found || d < left {
+			left, found = d, true
+		}
+	}
+	return left, found
+}
+
+// renew is the heartbeat of the holder's process: it extends every live lease
+// whose call is inside its own deadline (R11).
+func (e *episode) renew(now, lease time.Duration) {
+	for i := range e.slots {
+		if e.holds(i) && !e.ran(i, now) && now < e.slots[i].renewUntil {
+			e.slots[i].expiresAt = max(e.slots[i].expiresAt, later(now, lease))
+		}
+	}
+}

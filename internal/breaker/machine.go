@@ -1,0 +1,340 @@
+package breaker
+
+import "time"
+
+// Why a circuit moved, as events, metrics and snapshots spell it.
+const (
+	ReasonConsecutive     = "consecutive"
+	ReasonRetryAfter      = "retry_after"
+	ReasonHalfOpen        = "half_open"
+	ReasonProbeSuccess    = "probe_success"
+	ReasonProbeFailure    = "probe_failure"
+	ReasonProbeLost       = "probe_lost"
+	ReasonHalfOpenTimeout = "half_open_timeout"
+)
+
+// firstGeneration is the generation of a new circuit.
+const firstGeneration = 1
+
+// machine is the state of one circuit and the rules that move it. Its methods
+// read no clock, take no lock and start nothing: everything they depend on is
+// their receiver and their arguments. Each makes at most one transition (R4)
+// and returns it, or nil.
+type machine struct {
+	state State
+	// generation changes at every transition; an outcome counts only in the
+	// generation its permit was given in. previous is the one before.
+	generation, previous uint64
+	since                time.Duration // of the state
+	reason               string        // of the last transition
+	cause                string        // of the failure that opened it; empty while closed
+
+	backoff backoff
+	streak  streak // while closed
+
+	openUntil time.Duration // while open
+	openFor   time.Duration
+
+	episode episode // while half-open
+}
+
+// instant is the world as a transition sees it.
+type instant struct {
+	now      time.Duration
+	jitter   float64 // in [0, 1)
+	settings *Settings
+}
+
+// transition is one move of a machine, for those who are told about it.
+type transition struct {
+	from, to   State
+	reason     string
+	cause      string
+	generation uint64
+	// counts are those of the state left, as far as the machine keeps them: the
+	// streak of a closed circuit, the verdicts of an episode.
+	counts  Counts
+	expired int // leases whose end made it
+	openFor time.Duration
+}
+
+// decision is the answer to a call that asks to go.
+type decision struct {
+	admitted   bool
+	probe      bool
+	slot       int
+	reason     string // of a refusal
+	retryAfter time.Duration
+}
+
+// claim is what a permit holds against its circuit.
+type claim struct {
+	generation uint64
+	slot       int  // of a probe
+	early      bool // the first token was the verdict of this probe
+}
+
+func newMachine(now time.Duration) machine {
+	return machine{generation: firstGeneration, since: now, backoff: backoff{healthySince: now}}
+}
+
+// acquire decides whether a call may go.
+func (m *machine) acquire(in instant) (decision, *transition) {
+	switch m.state {
+	case Open:
+		if in.now < m.openUntil {
+			return m.refuse(in), nil
+		}
+		t := m.halfOpen(in)
+		return m.probe(in), t
+	case HalfOpen:
+		if t := m.lapse(in); t != nil {
+			return m.refuse(in), t
+		}
+		return m.probe(in), nil
+	default:
+		return decision{admitted: true}, nil
+	}
+}
+
+// settle takes the end of a call. The outcome of an older generation changes
+// nothing (R8, R9, T8).
+func (m *machine) settle(c claim, o Outcome, in instant) (Settlement, *transition) {
+	if !m.current(c) {
+		return Stale, nil
+	}
+	switch m.state {
+	case Closed:
+		return Applied, m.record(o, in)
+	case HalfOpen:
+		expired := m.episode.ran(c.slot, in.now)
+		if t := m.lapse(in); t != nil {
+			return lateness(expired), t
+		}
+		return Applied, m.judge(c, o, in)
+	default: // an open circuit gives no permits
+		return Stale, nil
+	}
+}
+
+// lateness names an outcome that came when its episode was over: by its own
+// lease, or by another's.
+func lateness(expired bool) Settlement {
+	if expired {
+		return Expired
+	}
+	return Stale
+}
+
+// current reports whether a claim still counts. A probe that gave its verdict
+// at its first token goes on as an ordinary call of the closed generation that
+// its episode led to, so that a stream that breaks later is seen (R18).
+func (m *machine) current(c claim) bool {
+	if c.generation == m.generation {
+		return true
+	}
+	return c.early && m.state == Closed && c.generation == m.previous
+}
+
+// record counts an outcome in a closed circuit (T1, T4).
+func (m *machine) record(o Outcome, in instant) *transition {
+	switch o.Kind {
+	case Success:
+		m.endStreak(in.now)
+	case Failure:
+		if m.streak.faded(in.now, o.Took, in.settings.memory()) {
+			m.endStreak(m.streak.last)
+		}
+		m.streak.fail(in.now)
+	}
+	switch {
+	case o.OpenFor > 0:
+		return m.hint(o, in)
+	case o.Kind == Failure && m.streak.failures >= in.settings.FailureThreshold:
+		return m.trip(ReasonConsecutive, o.Cause, in)
+	default:
+		return nil
+	}
+}
+
+// judge counts the verdict of a probe (T12–T15, R35).
+func (m *machine) judge(c claim, o Outcome, in instant) *transition {
+	e := &m.episode
+	switch {
+	case !c.early:
+		e.count(c.slot, o.Kind, in.now)
+	case o.Kind == Failure:
+		e.recant()
+	}
+	switch {
+	case o.OpenFor > 0:
+		return m.hint(o, in)
+	case e.failed():
+		m.backoff.grow()
+		return m.cool(ReasonProbeFailure, o.Cause, in)
+	case e.won():
+		return m.close(in)
+	case e.neutrals >= in.settings.MaxNeutral:
+		return m.cool(ReasonHalfOpenTimeout, m.cause, in)
+	default:
+		return nil
+	}
+}
+
+// within sets how long the lease of a probe is renewed.
+func (m *machine) within(c claim, until time.Duration) {
+	if m.state == HalfOpen && c.generation == m.generation && m.episode.holds(c.slot) {
+		m.episode.slots[c.slot].renewUntil = until
+	}
+}
+
+// tend is the heartbeat: it ends an episode that is over and renews the leases
+// of one that is not.
+func (m *machine) tend(in instant) *transition {
+	if t := m.lapse(in); t != nil {
+		return t
+	}
+	m.episode.renew(in.now, in.settings.Lease)
+	return nil
+}
+
+// lapse ends an episode whose probe was lost (T16) or that nobody has probed
+// for too long (T17). The back-off step stays: nothing is known to have failed.
+func (m *machine) lapse(in instant) *transition {
+	switch {
+	case m.state != HalfOpen:
+		return nil
+	case m.episode.lost(in.now) > 0:
+		expired := m.episode.lost(in.now)
+		t := m.cool(ReasonProbeLost, m.cause, in)
+		t.expired = expired
+		return t
+	case m.episode.idleFor(in.now) >= in.settings.MaxHalfOpen:
+		return m.cool(ReasonHalfOpenTimeout, m.cause, in)
+	default:
+		return nil
+	}
+}
+
+// hint obeys "leave me alone for d": exactly that long, without growth and
+// without jitter (T4). A circuit that is open already only ever stays so
+// longer (T9).
+func (m *machine) hint(o Outcome, in instant) *transition {
+	d := min(o.OpenFor, in.settings.MaxRetryAfter)
+	if m.state == Open {
+		if until := later(in.now, d); until > m.openUntil {
+			m.openUntil, m.openFor = until, d
+		}
+		return nil
+	}
+	if m.state == Closed {
+		m.settleBackoff(in)
+	}
+	return m.open(ReasonRetryAfter, o.Cause, d, in.now)
+}
+
+// trip opens a closed circuit for its own cooldown.
+func (m *machine) trip(reason, cause string, in instant) *transition {
+	m.settleBackoff(in)
+	return m.cool(reason, cause, in)
+}
+
+// cool opens the circuit for its own cooldown at the present step.
+func (m *machine) cool(reason, cause string, in instant) *transition {
+	return m.open(reason, cause, m.backoff.cooldown(in.settings, in.jitter), in.now)
+}
+
+func (m *machine) open(reason, cause string, d, now time.Duration) *transition {
+	t := m.move(Open, reason, now)
+	m.cause, m.openFor, m.openUntil = cause, d, later(now, d)
+	t.cause, t.openFor = cause, d
+	return t
+}
+
+func (m *machine) halfOpen(in instant) *transition {
+	t := m.move(HalfOpen, ReasonHalfOpen, in.now)
+	m.episode = newEpisode(in.settings, in.now)
+	t.cause = m.cause
+	return t
+}
+
+func (m *machine) close(in instant) *transition {
+	t := m.move(Closed, ReasonProbeSuccess, in.now)
+	m.cause = ""
+	m.backoff.healthySince = in.now
+	return t
+}
+
+// move enters a state with everything counted in the old one cleared (R29).
+func (m *machine) move(to State, reason string, now time.Duration) *transition {
+	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts()}
+	m.previous, m.generation = m.generation, t.generation
+	m.state, m.reason, m.since = to, reason, now
+	m.streak, m.episode = streak{}, episode{}
+	m.openUntil, m.openFor = 0, 0
+	return t
+}
+
+// counts are what the machine itself counts of the present state.
+func (m *machine) counts() Counts {
+	e := &m.episode
+	return Counts{
+		Calls:               uint64(e.successes + e.failures),
+		Failures:            uint64(e.failures),
+		ConsecutiveFailures: m.streak.failures,
+	}
+}
+
+// probe leases a slot, or refuses when there is none (T10, T11).
+func (m *machine) probe(in instant) decision {
+	if slot, ok := m.episode.take(in.settings, in.now); ok {
+		return decision{admitted: true, probe: true, slot: slot}
+	}
+	return m.refuse(in)
+}
+
+func (m *machine) refuse(in instant) decision {
+	if m.state == HalfOpen {
+		left, leased := m.episode.leaseLeft(in.now)
+		if !leased {
+			left = probingRetryAfter
+		}
+		return decision{reason: ReasonProbing, retryAfter: min(left, probingRetryAfter)}
+	}
+	return decision{reason: ReasonCircuitOpen, retryAfter: m.remaining(in.now)}
+}
+
+// remaining is how long an open circuit still refuses; 0 in other states.
+func (m *machine) remaining(now time.Duration) time.Duration {
+	return min(max(0, m.openUntil-now), m.openFor)
+}
+
+// endStreak forgets the streak. What passed from its first failure until then
+// was not healthy time.
+func (m *machine) endStreak(until time.Duration) {
+	if m.streak.failures > 0 {
+		m.backoff.healthySince = later(m.backoff.healthySince, elapsed(until, m.streak.began))
+	}
+	m.streak = streak{}
+}
+
+// settleBackoff takes off the steps that the closed time behind earned. The
+// streak that trips was not healthy time.
+func (m *machine) settleBackoff(in instant) {
+	until := in.now
+	if m.streak.failures > 0 {
+		until = m.streak.began
+	}
+	m.backoff.decay(elapsed(until, m.backoff.healthySince), in.settings.StepDecay)
+}
+
+// pristine reports whether a circuit has nothing to remember: one made anew
+// would behave the same (R39).
+func (m *machine) pristine(in instant) bool {
+	if m.state != Closed || m.streak.failures > 0 && !m.streak.faded(in.now, 0, in.settings.memory()) {
+		return false
+	}
+	b := m.backoff
+	b.decay(elapsed(in.now, b.healthySince), in.settings.StepDecay)
+	return b.step == 0
+}

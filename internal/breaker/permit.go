@@ -1,0 +1,71 @@
+package breaker
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Permit is the right to make one call. It lives in the caller's memory: its
+// zero value is ready for Registry.Acquire, and it may be acquired anew once it
+// is done. It must not be copied while the call is under way.
+type Permit struct {
+	circuit *circuit // nil: nothing to settle
+	word    word     // of the circuit, as granted
+	slot    int      // of a probe
+	probe   bool
+	early   bool
+	done    atomic.Bool
+}
+
+// State is the state in which the call was admitted.
+func (p *Permit) State() State { return p.word.state() }
+
+// Generation is the generation in which the call was admitted; 0 when the
+// circuit is not enabled.
+func (p *Permit) Generation() uint64 { return p.word.generation() }
+
+// Probe reports whether the call finds out for others whether the target is
+// well again. It should not be retried.
+func (p *Permit) Probe() bool { return p.probe }
+
+// Within tells how long from now the call may take by its own clocks. The lease
+// of a probe is renewed that long, so that only one whose holder forgot it is
+// given up (R11). It costs nothing for other permits.
+func (p *Permit) Within(d time.Duration) {
+	if p.probe && !p.done.Load() {
+		p.circuit.within(p.claim(), d)
+	}
+}
+
+// FirstToken takes the first token of a stream as the verdict of a probe, so
+// that a long answer does not hold recovery back (R18). The call goes on under
+// the permit: Done still has to be called, and a stream that fails later counts
+// as a failure. It does nothing for other permits.
+func (p *Permit) FirstToken() {
+	if !p.probe || p.early || p.done.Load() {
+		return
+	}
+	p.early = p.circuit.verdict(p.claim(), Success) == Applied
+}
+
+// Done reports the end of the call. Only the first one counts; later ones are
+// counted as such and return Ignored (R7).
+func (p *Permit) Done(o Outcome) Settlement {
+	c := p.circuit
+	if c == nil {
+		return Ignored
+	}
+	if p.done.Swap(true) {
+		c.tally.doubleDone.Add(1)
+		return Ignored
+	}
+	if o.Kind != Failure && o.OpenFor <= 0 && p.word.state() == Closed && c.look() == p.word {
+		c.count(Applied, o.Kind)
+		return Applied
+	}
+	return c.settle(p.claim(), o)
+}
+
+func (p *Permit) claim() claim {
+	return claim{generation: p.word.generation(), slot: p.slot, early: p.early}
+}

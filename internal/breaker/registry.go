@@ -1,0 +1,173 @@
+package breaker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what a registry is made of.
+type Config struct {
+	// Settings returns the settings of a key; they must be valid. It is asked
+	// once when a circuit is made and once per Reconfigure.
+	Settings func(key string) Settings
+	// OnEvent is told every transition, in order, from one goroutine and
+	// outside of all locks, so that it may call back. While it is slow events
+	// wait, and when too many do they are dropped and counted. May be nil.
+	OnEvent func(Event)
+	// Now returns the monotonic time since some start; nil means the real one.
+	Now func() time.Duration
+	// Jitter returns a number in [0, 1); nil means a random one.
+	Jitter func() float64
+}
+
+// Registry holds one circuit per key, made when the key is first used and let
+// go when it is idle (R39). There is no goroutine and no timer per key.
+type Registry struct {
+	now     func() time.Duration
+	jitter  func() float64
+	onEvent func(Event)
+
+	policy   atomic.Pointer[policy]
+	circuits sync.Map // string → *circuit
+	outbox   *outbox
+	wake     chan struct{} // for the sweeper: an episode has begun
+
+	mu      sync.Mutex
+	stop    chan struct{}
+	stopped bool
+	running []<-chan struct{} // each closed when its goroutine has ended
+}
+
+// policy is one version of the function that knows the settings.
+type policy struct {
+	version  uint64
+	settings func(key string) Settings
+}
+
+// New returns a registry without circuits. Until it is started it works, but
+// delivers no events and renews no leases.
+func New(cfg Config) *Registry {
+	r := &Registry{
+		now: cfg.Now, jitter: cfg.Jitter, onEvent: cfg.OnEvent,
+		outbox: newOutbox(queued),
+		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	if r.now == nil {
+		start := time.Now()
+		r.now = func() time.Duration { return time.Since(start) }
+	}
+	if r.jitter == nil {
+		r.jitter = rand.Float64
+	}
+	r.policy.Store(&policy{settings: cfg.Settings})
+	return r
+}
+
+// Start begins to sweep (leases, idle circuits) and to deliver events.
+func (r *Registry) Start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || len(r.running) > 0 {
+		return
+	}
+	r.run(func() { r.sweepUntil(r.stop) })
+	if r.onEvent != nil {
+		r.run(func() { r.outbox.deliver(r.onEvent, r.stop) })
+	}
+}
+
+func (r *Registry) run(work func()) {
+	ended := make(chan struct{})
+	r.running = append(r.running, ended)
+	go func() {
+		defer close(ended)
+		work()
+	}()
+}
+
+// Stop delivers the events that wait and ends what Start began. It returns an
+// error when ctx ends first, and may be called again.
+func (r *Registry) Stop(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.stop)
+	}
+	running := r.running
+	r.mu.Unlock()
+
+	for _, ended := range running {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("stop the circuit breakers: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Reconfigure replaces the settings of every circuit, from its next evaluation
+// on. States, counters and open times stay.
+func (r *Registry) Reconfigure(settings func(key string) Settings) {
+	p := r.nextPolicy(settings)
+	for _, c := range r.circuits.Range {
+		c.(*circuit).adopt(p)
+	}
+}
+
+func (r *Registry) nextPolicy(settings func(key string) Settings) *policy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &policy{version: r.policy.Load().version + 1, settings: settings}
+	r.policy.Store(p)
+	return p
+}
+
+// Acquire asks for a permit to call what stands behind the key. It returns nil
+// and fills p, or returns a *Refusal and leaves p without a right. A permit of
+// a key that is not enabled is granted without bookkeeping.
+func (r *Registry) Acquire(key string, p *Permit) error {
+	c := r.circuit(key)
+	w := c.look()
+	if w.admits() {
+		*p = Permit{circuit: c, word: w.granted()}
+		return nil
+	}
+	return c.acquire(w, p)
+}
+
+// EventsDropped counts the events that a slow hook has cost.
+func (r *Registry) EventsDropped() uint64 { return r.outbox.lost() }
+
+// circuit returns the circuit of a key, and makes it when there is none.
+func (r *Registry) circuit(key string) *circuit {
+	if c, ok := r.circuits.Load(key); ok {
+		return c.(*circuit)
+	}
+	p := r.policy.Load()
+	made, _ := r.circuits.LoadOrStore(key, newCircuit(r, key, p, r.now()))
+	c := made.(*circuit)
+	// A Reconfigure since then may have walked past before it was stored.
+	if latest := r.policy.Load(); latest != p {
+		c.adopt(latest)
+	}
+	return c
+}
+
+// instant reads the clock, outside of any lock.
+func (r *Registry) instant() instant { return instant{now: r.now(), jitter: r.jitter()} }
+
+// tell queues the event of a transition.
+func (r *Registry) tell(key string, t *transition, counts Counts) {
+	if r.onEvent == nil {
+		return
+	}
+	r.outbox.add(Event{
+		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: counts,
+		OpenFor: t.openFor, At: time.Now().UTC(), Generation: t.generation, Actor: ActorBreaker,
+	})
+}

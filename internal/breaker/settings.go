@@ -1,0 +1,96 @@
+package breaker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Values for the settings that no configuration names.
+const (
+	DefaultMaxNeutral = 10
+	DefaultIdleTTL    = 15 * time.Minute
+)
+
+// Settings govern one circuit. A registry expects them to be valid.
+type Settings struct {
+	// Enabled false admits every call and records nothing.
+	Enabled bool
+
+	// FailureThreshold is the number of failures in a row that opens (T1).
+	FailureThreshold int
+
+	// The n-th re-opening lasts Cooldown·CooldownMultiplier^n, at most
+	// MaxCooldown, plus up to CooldownJitter (a fraction) of itself (R30).
+	Cooldown           time.Duration
+	CooldownMultiplier float64
+	MaxCooldown        time.Duration
+	CooldownJitter     float64
+	// StepDecay is how much healthy time takes one step off n again (R29).
+	StepDecay time.Duration
+
+	// MaxRetryAfter is the longest Outcome.OpenFor that is honoured (R32).
+	MaxRetryAfter time.Duration
+
+	// HalfOpenCalls is how many probes an episode hands out,
+	// SuccessThreshold how many of them must succeed to close (R33).
+	HalfOpenCalls, SuccessThreshold int
+	// MaxHalfOpen is how long a circuit may stay half-open without a probe
+	// under way (T17). A call that does not say how long it may take
+	// (Permit.Within) has its lease renewed for as long as this.
+	MaxHalfOpen time.Duration
+	// Lease is how long a probe is believed in without a sign of life (R11).
+	Lease time.Duration
+	// MaxNeutral is how many neutral probes in a row end an episode (R35).
+	MaxNeutral int
+
+	// IdleTTL is how long a circuit is kept that is closed, unused and has
+	// nothing left to remember (R39).
+	IdleTTL time.Duration
+}
+
+// Validate returns every fault, joined, each with the name of its setting as a
+// configuration file spells it (R45). Settings that are not Enabled are not
+// looked at.
+func (s Settings) Validate() error {
+	if !s.Enabled {
+		return nil
+	}
+	return errors.Join(
+		atLeast("failure_threshold", s.FailureThreshold, 1),
+		positive("cooldown", s.Cooldown),
+		// Written so that NaN, which compares as false, is refused too.
+		check(s.CooldownMultiplier >= 1 && s.CooldownMultiplier <= maxMultiplier, "cooldown_multiplier: must be from 1 to %v, is %v", maxMultiplier, s.CooldownMultiplier),
+		check(s.MaxCooldown >= s.Cooldown, "max_cooldown: must be at least cooldown (%v), is %v", s.Cooldown, s.MaxCooldown),
+		check(s.CooldownJitter >= 0 && s.CooldownJitter <= 1, "cooldown_jitter: must be from 0 to 1, is %v", s.CooldownJitter),
+		positive("step_decay", s.StepDecay),
+		positive("max_retry_after", s.MaxRetryAfter),
+		check(s.HalfOpenCalls >= 1 && s.HalfOpenCalls <= maxHalfOpenCalls, "half_open_calls: must be from 1 to %d, is %d", maxHalfOpenCalls, s.HalfOpenCalls),
+		check(s.SuccessThreshold >= 1 && s.SuccessThreshold <= s.HalfOpenCalls, "success_threshold: must be from 1 to half_open_calls (%d), is %d", s.HalfOpenCalls, s.SuccessThreshold),
+		positive("max_half_open", s.MaxHalfOpen),
+		positive("lease", s.Lease),
+		atLeast("max_neutral", s.MaxNeutral, 1),
+		positive("idle_ttl", s.IdleTTL),
+	)
+}
+
+// Bounds beyond which a number is a slip of the pen.
+const (
+	maxMultiplier    = 1000.0
+	maxHalfOpenCalls = 1000
+)
+
+func positive(name string, d time.Duration) error {
+	return check(d > 0, "%s: must be above 0, is %v", name, d)
+}
+
+func atLeast(name string, n, least int) error {
+	return check(n >= least, "%s: must be at least %d, is %d", name, least, n)
+}
+
+func check(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}

@@ -1,0 +1,54 @@
+package breaker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Snapshot is one circuit as it is now. Reading it changes nothing: a circuit
+// whose time is up reads Open and Eligible until a call comes (R5).
+type Snapshot struct {
+	Key        string
+	Enabled    bool // false: admits everything and records nothing; State is then Closed
+	State      State
+	Eligible   bool   // open, and the next call will be a probe
+	Reason     string // of the last transition; empty when there was none
+	Cause      string // of the failure that opened it; empty while closed
+	Generation uint64
+	Since      time.Time     // of the state; UTC
+	RetryAfter time.Duration // while open, until it is eligible; else 0
+
+	// The outcomes of the present generation, neutral ones left out; while
+	// open, those that opened it.
+	Calls, Failures     uint64
+	ConsecutiveFailures int
+
+	// Totals over the life of the circuit.
+	Neutral      uint64 // neutral outcomes
+	Rejected     uint64 // calls that were not admitted
+	Probes       uint64 // calls that were admitted as probes
+	Stale        uint64 // outcomes of an older generation
+	DoubleDone   uint64 // second Dones
+	LeaseExpired uint64 // probes that were given up
+}
+
+// Circuits returns a snapshot of every circuit, ordered by key.
+func (r *Registry) Circuits() []Snapshot {
+	var all []Snapshot
+	for _, c := range r.circuits.Range {
+		all = append(all, c.(*circuit).snapshot())
+	}
+	slices.SortFunc(all, func(a, b Snapshot) int { return cmp.Compare(a.Key, b.Key) })
+	return all
+}
+
+// Circuit returns the snapshot of one circuit; false when the key has not been
+// used, or not for a long time.
+func (r *Registry) Circuit(key string) (Snapshot, bool) {
+	c, ok := r.circuits.Load(key)
+	if !ok {
+		return Snapshot{}, false
+	}
+	return c.(*circuit).snapshot(), true
+}

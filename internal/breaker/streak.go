@@ -1,0 +1,27 @@
+package breaker
+
+import "time"
+
+// streak counts failures in a row while a circuit is closed.
+type streak struct {
+	failures    int
+	began, last time.Duration // when the first and the last of them ended
+}
+
+// fail counts a failure that ended now.
+func (k *streak) fail(now time.Duration) {
+	if k.failures == 0 {
+		k.began = now
+	}
+	k.failures++
+	k.last = now
+}
+
+// faded reports whether a call that ended now after took began so long after
+// the last failure that the streak is history (R27).
+func (k *streak) faded(now, took, memory time.Duration) bool {
+	return k.failures > 0 && elapsed(now-max(0, took), k.last) > memory
+}
+
+// memory is how long a streak outlives its last failure.
+func (s *Settings) memory() time.Duration { return later(s.Cooldown, s.Cooldown) }

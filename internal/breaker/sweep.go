@@ -1,0 +1,82 @@
+package breaker
+
+import "time"
+
+const (
+	// idleEvery is how often idle circuits are looked for.
+	idleEvery = time.Minute
+	// beatsPerLease is how often a lease is renewed while it would last.
+	beatsPerLease = 3
+	// shortestBeat keeps a tiny lease from spinning the sweeper.
+	shortestBeat = time.Millisecond
+)
+
+// idleness is what the sweeper remembers of a circuit between two looks.
+type idleness struct {
+	settled uint64 // calls that had ended by then
+	since   time.Duration
+}
+
+// sweepUntil is the one ticker: it renews leases, ends episodes and lets idle
+// circuits go. It sleeps long while nothing is half-open.
+func (r *Registry) sweepUntil(stop <-chan struct{}) {
+	timer := time.NewTimer(idleEvery)
+	defer timer.Stop()
+	var evictAt time.Duration
+	for {
+		select {
+		case <-stop:
+			return
+		case <-r.wake:
+		case <-timer.C:
+		}
+		now := r.now()
+		if now >= evictAt {
+			r.evictIdle()
+			evictAt = later(now, idleEvery)
+		}
+		timer.Reset(r.tend())
+	}
+}
+
+// tend gives every half-open circuit its heartbeat and returns how long until
+// the next is due.
+func (r *Registry) tend() time.Duration {
+	next := idleEvery
+	for _, v := range r.circuits.Range {
+		if c := v.(*circuit); c.look().state() == HalfOpen {
+			next = min(next, max(c.tend()/beatsPerLease, shortestBeat))
+		}
+	}
+	return next
+}
+
+// tend returns how long the leases are that it renewed.
+func (c *circuit) tend() time.Duration {
+	in := c.lock(c.registry.instant())
+	defer c.mu.Unlock()
+	c.apply(c.machine.tend(in))
+	return c.settings.Lease
+}
+
+func (r *Registry) evictIdle() {
+	for _, c := range r.circuits.Range {
+		c.(*circuit).evictIfIdle()
+	}
+}
+
+// evictIfIdle lets a circuit go that was not used for its IdleTTL and has
+// nothing to remember. A call that is under way is not lost with it: its permit
+// hands the outcome on to the circuit that takes the place.
+func (c *circuit) evictIfIdle() {
+	in := c.lock(c.registry.instant())
+	defer c.mu.Unlock()
+	if settled := c.tally.settled(); settled != c.idle.settled {
+		c.idle = idleness{settled: settled, since: in.now}
+	}
+	if elapsed(in.now, c.idle.since) < c.settings.IdleTTL || !c.machine.pristine(in) {
+		return
+	}
+	c.word.Store(uint64(c.look() | evicted))
+	c.registry.circuits.CompareAndDelete(c.key, c)
+}
