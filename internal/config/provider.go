@@ -1,0 +1,148 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// The kinds of provider.
+const (
+	KindOpenAI    = "openai"    // any server that speaks OpenAI's API
+	KindSimulated = "simulated" // an upstream inside the gateway, for trying things out
+)
+
+// Provider is one upstream: where it is, how it is called, what it serves.
+type Provider struct {
+	Kind          string           `yaml:"kind" check:"required,oneof=openai|simulated" doc:"What the upstream speaks."`
+	BaseURL       string           `yaml:"base_url,omitempty" doc:"Root of its API, http or https. Link-local and metadata addresses are refused."`
+	APIKey        Secret           `yaml:"api_key,omitempty" check:"visible" doc:"Our credential there; empty = none is sent."`
+	Region        string           `yaml:"region" check:"name" doc:"Tells apart the same models in several places; made of a-z, 0-9 and -."`
+	Timeouts      Timeouts         `yaml:"timeouts" doc:"The clocks of one attempt."`
+	Retry         Retry            `yaml:"retry" doc:"Repeats on the same target before it counts as failed."`
+	MaxConcurrent int              `yaml:"max_concurrent" check:"min=0" doc:"Attempts in flight at once; 0 = unlimited."`
+	Simulated     *Simulated       `yaml:"simulated,omitempty" doc:"How a simulated provider behaves; kind simulated only."`
+	Models        map[string]Model `yaml:"models" check:"required" doc:"What may be addressed, by the upstream's own model names."`
+}
+
+func (p *Provider) setDefaults() {
+	*p = Provider{
+		Region:        "default",
+		Timeouts:      Timeouts{Connect: 5 * time.Second, FirstToken: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
+		Retry:         Retry{Max: 2, Base: 200 * time.Millisecond, MaxDelay: 5 * time.Second, Jitter: 0.2},
+		MaxConcurrent: 256,
+	}
+}
+
+// complete gives a simulated provider its behaviour where none is written.
+func (p *Provider) complete() {
+	if p.Kind != KindSimulated {
+		return
+	}
+	if p.Simulated == nil {
+		p.Simulated = &Simulated{}
+		p.Simulated.setDefaults()
+	}
+	p.Simulated.complete()
+}
+
+// Timeouts are the clocks of one attempt at a provider.
+type Timeouts struct {
+	Connect    time.Duration `yaml:"connect" check:"over=0s" doc:"Dial and TLS."`
+	FirstToken time.Duration `yaml:"first_token" check:"over=0s" doc:"Streams: until the first content; reasoning counts."`
+	Idle       time.Duration `yaml:"idle" check:"over=0s" doc:"Streams: between two reads after the first content."`
+	Total      time.Duration `yaml:"total" check:"over=0s" doc:"Everything else: until the whole answer is read."`
+}
+
+// LLM returns the clocks as a call carries them.
+func (t Timeouts) LLM() llm.Timeouts { return llm.Timeouts(t) }
+
+// Retry is how often and how soon the same target is asked again.
+type Retry struct {
+	Max      int           `yaml:"max" check:"min=0,max=100" doc:"Sends after the first; 0 = none."`
+	Base     time.Duration `yaml:"base" check:"over=0s" doc:"Wait before the first repeat; it doubles each time."`
+	MaxDelay time.Duration `yaml:"max_delay" check:"over=0s" doc:"Longest wait; a longer Retry-After leads to the next target."`
+	Jitter   float64       `yaml:"jitter" check:"min=0,max=1" doc:"Share of a wait that is random, up or down."`
+}
+
+// Model is what a model costs, in USD per million tokens. An absent price is
+// unknown, which is not 0: a model with price 0 is free.
+type Model struct {
+	Input       *decimal.Decimal `yaml:"input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens; absent = unpriced, 0 = free."`
+	CachedInput *decimal.Decimal `yaml:"cached_input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens read from the provider's cache; absent = the input price."`
+	CacheWrite  *decimal.Decimal `yaml:"cache_write,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens written to the provider's cache; absent = the input price."`
+	Output      *decimal.Decimal `yaml:"output,omitempty" check:"min=0,max=1000000" doc:"USD per million output tokens; absent = unpriced, 0 = free."`
+}
+
+// plainName is what providers and regions are called, so that a circuit key splits
+// in one way only.
+var plainName = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+func (p Provider) check(r *report, at path, called string) {
+	if !r.sound(at) {
+		return
+	}
+	if !plainName.MatchString(called) {
+		r.fault(at, "is not a name for a provider", "use a-z, 0-9 and - only")
+	}
+	switch p.Kind {
+	case KindOpenAI:
+		p.checkOpenAI(r, at)
+	case KindSimulated:
+		p.checkSimulated(r, at)
+	}
+	if r.sound(at.key("retry"), at.key("retry").key("base"), at.key("retry").key("max_delay")) && p.Retry.MaxDelay < p.Retry.Base {
+		r.fault(at.key("retry").key("max_delay"), "is less than base", "give it at least "+readable(p.Retry.Base))
+	}
+	p.checkModels(r, at.key("models"))
+}
+
+func (p Provider) checkOpenAI(r *report, at path) {
+	if p.Simulated != nil {
+		r.fault(at.key("simulated"), "has no meaning for kind openai", "remove it, or write kind: simulated")
+	}
+	if !r.sound(at.key("base_url")) {
+		return
+	}
+	if p.BaseURL == "" {
+		r.fault(at.key("base_url"), "is missing", "name the root of the API, such as https://api.openai.com/v1")
+		return
+	}
+	if problem, remedy := refuseURL(p.BaseURL); problem != "" {
+		r.fault(at.key("base_url"), problem, remedy)
+	}
+}
+
+func (p Provider) checkSimulated(r *report, at path) {
+	for key, written := range map[string]bool{"base_url": p.BaseURL != "", "api_key": p.APIKey.IsSet()} {
+		if written {
+			r.fault(at.key(key), "has no meaning for kind simulated", "remove it, or write kind: openai")
+		}
+	}
+	if p.Simulated == nil {
+		r.fault(at.key("simulated"), "is missing", "say how the provider behaves")
+	}
+}
+
+func (p Provider) checkModels(r *report, at path) {
+	if r.sound(at) && len(p.Models) == 0 {
+		r.fault(at, "is missing, so nothing can address this provider", "list its models, such as `gpt-4.1-mini: {input: 0.40, output: 1.60}`")
+	}
+	for _, model := range sortedKeys(p.Models) {
+		if r.sound(at.key(model)) && !isVisible(model) {
+			r.fault(at.key(model), "is not a name for a model", "use the upstream's own name, without spaces")
+		}
+	}
+}
+
+// isVisible reports whether text may stand in a header or a circuit key.
+func isVisible(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
+	})
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// maxReferenced bounds what ${file:…} reads.
+const maxReferenced = 64 * KiB
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// problem is what is wrong with a value and what to do about it.
+type problem struct{ what, remedy string }
+
+// substitute replaces the references in a value: ${VAR}, ${VAR:-default} (taken
+// when VAR is unset or empty) and ${file:/path}. It works on a value that was
+// already cut out of the file and looks at nothing it put in, so that neither
+// YAML nor a reference in a variable has any meaning.
+func substitute(text string, env func(string) (string, bool)) (string, []problem) {
+	var out strings.Builder
+	var problems []problem
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String(), problems
+		}
+		reference, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", append(problems, problem{"has ${ without }", "close the reference"})
+		}
+		value, p := resolve(reference, env)
+		if p != nil {
+			problems = append(problems, *p)
+		}
+		out.WriteString(value)
+		text = after
+	}
+}
+
+func resolve(reference string, env func(string) (string, bool)) (string, *problem) {
+	if file, ok := strings.CutPrefix(reference, "file:"); ok {
+		return readReferenced(file)
+	}
+	name, fallback, hasDefault := strings.Cut(reference, ":-")
+	if !variable.MatchString(name) || strings.Contains(fallback, "${") {
+		return "", &problem{"has a reference that is none: ${" + reference + "}", "write ${VAR}, ${VAR:-default} or ${file:/path}"}
+	}
+	value, set := env(name)
+	switch {
+	case hasDefault && value == "":
+		return fallback, nil
+	case !set:
+		return "", &problem{"needs " + name + ", which is not set", "set it, or give a default: ${" + name + ":-…}"}
+	default:
+		return value, nil
+	}
+}
+
+// readReferenced returns a file's text without its last line break.
+func readReferenced(file string) (string, *problem) {
+	if !filepath.IsAbs(file) {
+		return "", &problem{"needs a file by a relative path", "write ${file:/path} from the root"}
+	}
+	text, err := readRegular(file)
+	if err != nil {
+		return "", &problem{"cannot read the file it refers to: " + err.Error(), "check the path and who may read it"}
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
+}
+
+// readRegular reads a small regular file; a pipe or a device could make the
+// start hang.
+func readRegular(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(maxReferenced)+1))
+	if err == nil && len(data) > int(maxReferenced) {
+		err = fmt.Errorf("%s is over %s", file, maxReferenced)
+	}
+	return string(data), err
+}
