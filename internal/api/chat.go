@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/wire/openai"
+)
+
+// chat serves POST /v1/chat/completions: decode, check, one call, encode.
+func (d *data) chat(c echo.Context) error {
+	snapshot, id, r := d.Snapshot(), identityOf(c), c.Request()
+	sayServed(c.Response().Header(), 0, llm.Target{})
+
+	caller, err := callerTimeout(r.Header)
+	if err != nil {
+		return err
+	}
+	clocks := startClocks(r.Context(), id.receivedAt, snapshot.Limits, caller)
+	defer clocks.stop()
+	leave, ok := d.Gate.enter(clocks.cancel)
+	if !ok {
+		return shuttingDown()
+	}
+	defer leave()
+
+	body, err := d.bodies.read(c.Response().Writer, r, snapshot.Limits, clocks.deadline())
+	if err != nil {
+		return err
+	}
+	defer body.release()
+	call, err := newCall(snapshot, id, r, body.bytes)
+	if err != nil {
+		return err
+	}
+	call.Deadline = clocks.deadline()
+	d.run(c, snapshot.Handle, call, clocks)
+	return nil
+}
+
+// newCall makes a call of a request. Returns the fault that its client gets when
+// the body is no chat request or names a model that is not served.
+func newCall(snapshot *Snapshot, id identity, r *http.Request, body []byte) (*llm.Call, error) {
+	facts, err := openai.ReadFacts(body)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	route, ok := snapshot.Routes[facts.Model]
+	if !ok {
+		return nil, modelNotFound(facts.Model)
+	}
+	trace := traceOf(r.Header)
+	return &llm.Call{
+		RunID:          id.run,
+		CorrelationID:  id.correlation,
+		TraceID:        trace.id,
+		Traceparent:    trace.parent,
+		ReceivedAt:     id.receivedAt,
+		Operation:      llm.OperationChat,
+		Dialect:        llm.DialectOpenAI,
+		Configuration:  route.Configuration,
+		RequestedModel: facts.Model,
+		Body:           body,
+		Facts:          facts,
+		Targets:        route.Targets,
+		FallbackOn:     route.FallbackOn,
+		Timeouts:       route.Timeouts,
+		Signals:        &llm.Signals{},
+	}, nil
+}
+
+// badRequest is what a client is told about a body that is no chat request.
+func badRequest(err error) error {
+	var invalid *openai.RequestError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	row := rowInvalidValue
+	row.code = invalid.Code
+	return &fault{row: row, param: invalid.Param, message: invalid.Message}
+}
+
+// run runs the call and writes what comes of it.
+func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clocks) {
+	out := newAnswer(c.Response(), clocks, call)
+	call.StatusOf = out.statusOf
+	result, err := d.guard(clocks.ctx, handle, call, out.emit)
+	if err == nil && !out.committed && (result == nil || result.Body == nil) {
+		err = errors.New("the pipeline returned neither an answer nor an error")
+	}
+
+	limit := clocks.limits.WriteTimeout
+	switch {
+	case err == nil && out.committed:
+		out.finish()
+	case err == nil:
+		sayServed(c.Response().Header(), call.Signals.Reached(), result.Target)
+		sendWhole(c.Response(), limit, http.StatusOK, contentTypeOf(result), result.Body)
+	case out.committed:
+		out.cut(err)
+	default:
+		f := judged(call, err)
+		logUnexpected(d.Log, c, err, f)
+		sayServed(c.Response().Header(), call.Signals.Reached(), answeredBy(err))
+		sendFault(c.Response(), limit, f)
+	}
+}
+
+// guard runs the handler; a panic in it becomes an error, so that a stream that
+// has begun still gets its error event.
+func (d *data) guard(ctx context.Context, handle Handler, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught(d.Log, identity{run: call.RunID}, p)
+		}
+	}()
+	return handle(ctx, call, emit)
+}
+
+// answeredBy names the target whose own words the client gets: an upstream's
+// refusal of the request is an answer, any other failure is none.
+func answeredBy(err error) llm.Target {
+	if v := llm.Judge(err); v.Answer == llm.AnswerClientError {
+		return v.Failure.Target
+	}
+	return llm.Target{}
+}
+
+func contentTypeOf(result *llm.Result) string {
+	if result.ContentType == "" {
+		return contentJSON
+	}
+	return result.ContentType
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// soon is the wait that is told where nothing but a moment is in the way.
+const soon = time.Second
+
+// The constructors of the refusals, in the order in which a request meets them.
+
+func internalFault(id identity) *fault {
+	return &fault{row: answers[llm.AnswerInternal], message: internalMessage(id.run.String())}
+}
+
+func unknownURL(r *http.Request) *fault {
+	return &fault{row: rowUnknownURL, message: fmt.Sprintf("There is no %s %s here; check the base URL and the path.", r.Method, r.URL.Path)}
+}
+
+func methodNotAllowed(c echo.Context) *fault {
+	r := c.Request()
+	return &fault{row: rowMethodNotAllowed, message: fmt.Sprintf("%s does not take %s; use %s.", r.URL.Path, r.Method, c.Response().Header().Get("Allow"))}
+}
+
+func shuttingDown() *fault {
+	return &fault{row: answers[llm.AnswerShuttingDown], wait: soon,
+		message: "The gateway is shutting down and takes no new calls; retry in 1 s."}
+}
+
+func bodyTooLarge(limit int64) *fault {
+	return &fault{row: rowTooLarge, message: fmt.Sprintf("The request body is over max_body, %d bytes; send less, such as smaller or fewer attachments.", limit)}
+}
+
+func tooManyBytes(limit int64) *fault {
+	return &fault{row: answers[llm.AnswerSaturated], wait: soon,
+		message: fmt.Sprintf("The bodies of all requests in flight would be over max_inflight_bytes, %d bytes; retry in 1 s.", limit)}
+}
+
+// bodyUnreadable keeps the cause to itself: it speaks of connections, not of
+// the request.
+func bodyUnreadable(error) *fault {
+	return &fault{row: rowInvalidJSON, message: "The request body could not be read to its end; send it whole, with a correct Content-Length."}
+}
+
+func modelNotFound(model string) *fault {
+	return &fault{row: rowModelNotFound, param: "model",
+		message: fmt.Sprintf("There is no model %q here; GET /v1/models lists what may be named.", model)}
+}
+
+func invalidValue(param, message string) *fault {
+	return &fault{row: rowInvalidValue, param: param, message: message}
+}
+
+func notFound(format string, args ...any) *fault {
+	return &fault{row: rowNotFound, message: fmt.Sprintf(format, args...)}
+}
+
+// malformed tells an operator what is wrong with a JSON body. The decoder's
+// words are about the operator's own bytes, so they may be shown.
+func malformed(err error) *fault {
+	return &fault{row: rowInvalidJSON, message: fmt.Sprintf("The body is not what is expected here: %v.", err)}
+}
+
+func misdirected(host string) *fault {
+	return &fault{row: rowMisdirected,
+		message: fmt.Sprintf("This listener does not answer to the host %q; reach it as localhost or by its loopback address.", host)}
+}
+
+func crossOrigin() *fault {
+	return &fault{row: rowCrossOrigin, message: "A page of another origin may not change anything here."}
+}
+
+func metricsUnauthorized() *fault {
+	return &fault{row: rowUnauthorized, message: "The metrics need server.metrics_token as a bearer token in Authorization."}
+}
