@@ -168,12 +168,17 @@ func (f *Failure) Error() string {
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Outcome says what the failure means for its target. A 425 is no fault of the
-// provider although it is a failed connection to us.
+// provider although it is a failed connection to us; a panic counts against
+// the target on which it happened, although it has no class of its own (R13).
 func (f *Failure) Outcome() Outcome {
-	if f.Status == 425 {
+	switch {
+	case f.Status == 425:
 		return OutcomeNeutral
+	case f.Reason == ReasonPanic:
+		return OutcomeFailure
+	default:
+		return classTable[f.Class].outcome
 	}
-	return classTable[f.Class].outcome
 }
 
 // Trips reports whether the failure counts against the target's circuit.

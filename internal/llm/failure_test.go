@@ -65,6 +65,7 @@ func TestOutcome_ExceptionsToTheTable(t *testing.T) {
 	}{
 		{"425 is no fault of the provider", llm.Failure{Class: llm.ClassConnection, Status: 425}, llm.OutcomeNeutral},
 		{"408 is", llm.Failure{Class: llm.ClassConnection, Status: 408}, llm.OutcomeFailure},
+		{"a panic counts (R13)", llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonPanic}, llm.OutcomeFailure},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

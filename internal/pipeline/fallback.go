@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// Reorderer puts the candidates of a call into a better order. It drops and
+// adds none.
+type Reorderer interface {
+	Reorder(ctx context.Context, targets []llm.Target) []llm.Target
+}
+
+// errNoTarget is a fault of ours: a call is resolved to its candidates before
+// it enters the pipeline.
+var errNoTarget = errors.New("the call has no target")
+
+// Fallback asks the candidates of a call one after the other until one answers.
+type Fallback struct {
+	reorderer Reorderer
+}
+
+// NewFallback returns the middleware; with a nil reorderer the candidates are
+// tried in configured order.
+func NewFallback(reorderer Reorderer) *Fallback { return &Fallback{reorderer: reorderer} }
+
+// Name is "fallback".
+func (f *Fallback) Name() string { return "fallback" }
+
+// Priority puts it outside everything that belongs to a single target.
+func (f *Fallback) Priority() int { return priorityFallback }
+
+// Wrap tries next with each candidate. The walk ends with the first answer,
+// with a failure that may not move on, once the client has seen a part of an
+// answer, and when the call's time is over. When it was of no avail, the only
+// candidate's own error is returned, or an *llm.ExhaustedError about them all.
+func (f *Fallback) Wrap(next Handler) Handler {
+	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
+		var (
+			targets  = f.candidates(ctx, call)
+			failures []*llm.Failure
+			result   *llm.Result
+			err      = errNoTarget
+		)
+		for i, target := range targets {
+			result, err = attempt(ctx, call.WithTarget(target, i < len(targets)-1), emit, next)
+			if err == nil || !movesOn(call, err) {
+				return result, err
+			}
+			if ctx.Err() != nil {
+				return result, llm.Cancelled(ctx, target)
+			}
+			failures = append(failures, llm.AsFailure(err))
+		}
+		if len(failures) > 1 {
+			return result, &llm.ExhaustedError{Failures: failures}
+		}
+		return result, err
+	}
+}
+
+// candidates lists the targets to try, each once.
+func (f *Fallback) candidates(ctx context.Context, call *llm.Call) []llm.Target {
+	targets := call.Targets
+	if f.reorderer != nil {
+		targets = f.reorderer.Reorder(ctx, targets)
+	}
+	for i, target := range targets {
+		if slices.Contains(targets[:i], target) {
+			return distinct(targets)
+		}
+	}
+	return targets
+}
+
+func distinct(targets []llm.Target) []llm.Target {
+	var once []llm.Target
+	for _, target := range targets {
+		if !slices.Contains(once, target) {
+			once = append(once, target)
+		}
+	}
+	return once
+}
+
+// movesOn reports whether the next candidate may be asked: two answers are
+// never glued together.
+func movesOn(call *llm.Call, err error) bool {
+	return !call.Signals.Committed && call.FallbackOn.MovesOn(llm.AsFailure(err))
+}

@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// Recorder keeps the runs. Record never blocks and owns the run from then on.
+type Recorder interface {
+	Record(run llm.Run)
+}
+
+// Telemetry records exactly one run per call, whatever became of it.
+type Telemetry struct {
+	recorder Recorder
+}
+
+// NewTelemetry returns the middleware that hands every run to recorder.
+func NewTelemetry(recorder Recorder) *Telemetry { return &Telemetry{recorder: recorder} }
+
+// Name is "telemetry".
+func (t *Telemetry) Name() string { return "telemetry" }
+
+// Priority puts it outermost: what nobody inside sees is recorded here.
+func (t *Telemetry) Priority() int { return priorityTelemetry }
+
+// Wrap records the run after next. A panic inside ends here as a failure with
+// reason panic, which the api answers with a 500 and logs: one broken call
+// does not take the others down.
+func (t *Telemetry) Wrap(next Handler) Handler {
+	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
+		returned := false
+		defer func() {
+			if !returned {
+				result, err = nil, panicked(recover())
+			}
+			t.record(call, result, err)
+		}()
+		result, err = next(ctx, call, emit)
+		returned = true
+		return result, err
+	}
+}
+
+// record never costs the client its answer: a recorder that panics loses the
+// run, and nothing else.
+func (t *Telemetry) record(call *llm.Call, result *llm.Result, err error) {
+	defer func() { _ = recover() }()
+	t.recorder.Record(newRun(call, result, err, time.Now()))
+}
+
+func newRun(call *llm.Call, result *llm.Result, err error, now time.Time) llm.Run {
+	signals := call.Signals
+	latency := now.Sub(call.ReceivedAt)
+	run := llm.Run{
+		RunID:          call.RunID,
+		CorrelationID:  call.CorrelationID,
+		TraceID:        call.TraceID,
+		StartedAt:      call.ReceivedAt,
+		FinishedAt:     now,
+		APIKeyID:       call.APIKeyID,
+		Operation:      call.Operation,
+		Dialect:        call.Dialect,
+		Configuration:  call.Configuration,
+		RequestedModel: call.RequestedModel,
+		Outcome:        llm.RunOutcomeOf(err),
+		HTTPStatus:     statusOf(call, err),
+		Latency:        latency,
+		Overhead:       max(0, latency-signals.UpstreamTime),
+		Streamed:       call.Facts.Stream,
+		Attempts:       signals.Attempts,
+	}
+	if !signals.FirstContent.IsZero() {
+		run.TTFT = new(signals.FirstContent.Sub(call.ReceivedAt))
+	}
+	if err != nil {
+		run.FailureClass, run.FailureReason = decisive(err)
+	}
+	if result != nil && served(signals, err) {
+		run.Served = result.Target
+	}
+	return run
+}
+
+// decisive names the class and the reason that the client's answer stands for.
+func decisive(err error) (llm.FailureClass, llm.Reason) {
+	if f := llm.Judge(err).Failure; f != nil {
+		return f.Class, f.Reason
+	}
+	return llm.ClassUnknown, ""
+}
+
+// served reports whether the client got a target's own words: a whole answer,
+// a part of a stream, or the provider's refusal of the request.
+func served(signals *llm.Signals, err error) bool {
+	return err == nil || signals.Committed || llm.Judge(err).Answer == llm.AnswerClientError
+}
+
+// statusOf is the HTTP status of the call as an access log shows it: 499 for a
+// client that left, and the 200 that a stream began with even if it broke.
+func statusOf(call *llm.Call, err error) int {
+	const ok, clientClosedRequest = 200, 499
+	switch {
+	case err == nil:
+		return ok
+	case llm.Judge(err).Answer == llm.AnswerClientLeft:
+		return clientClosedRequest
+	case call.Signals.Committed:
+		return ok
+	default:
+		return call.StatusOf(err)
+	}
+}
