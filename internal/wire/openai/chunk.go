@@ -27,15 +27,17 @@ type Chunk struct {
 	content bool
 }
 
-// ReadChunk finds out what an event with the given payload says. It returns an
-// error for one that is not JSON.
-func ReadChunk(data []byte) (Chunk, error) {
+// Read finds out what an event with the given payload says; whatever c held
+// before is forgotten, so that one Chunk serves a whole stream. It returns an
+// error for a payload that is neither a JSON object nor [DONE].
+func (c *Chunk) Read(data []byte) error {
+	*c = Chunk{}
 	if string(bytes.TrimSpace(data)) == Done {
-		return Chunk{Kind: llm.EventTerminal}, nil
+		c.Kind = llm.EventTerminal
+		return nil
 	}
-	var c Chunk
-	if err := json.Unmarshal(data, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return Chunk{}, err
+	if err := json.Unmarshal(data, c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return err
 	}
 	switch {
 	case c.content:
@@ -43,7 +45,7 @@ func ReadChunk(data []byte) (Chunk, error) {
 	case c.choices == 0 && c.Usage.Known():
 		c.Kind = llm.EventUsage
 	}
-	return c, nil
+	return nil
 }
 
 // UnmarshalJSONFrom walks a chunk.

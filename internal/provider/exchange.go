@@ -1,0 +1,217 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/wire"
+)
+
+// Exchange is one request to an upstream and its response, under the clocks of
+// one attempt. It is used by one goroutine.
+type Exchange struct {
+	upstream *Upstream
+	parent   context.Context // what the call was given; ends for its reasons
+	target   llm.Target
+	timeouts llm.Timeouts
+	stream   bool
+	began    time.Time
+
+	ctx    context.Context // ends with the parent or by one of our clocks
+	cancel context.CancelCauseFunc
+	detach func() bool // stops the parent's end from ending ctx
+	clock  *clock
+	sent   atomic.Bool // the request has been written, if only in part
+
+	resp  *http.Response
+	body  io.Reader // decoded
+	idle  bool      // the idle clock watches reads
+	drain bool      // the body has ended but for a few bytes
+	first time.Duration
+}
+
+// trace learns from the transport when a connection is there and when the
+// request goes out.
+func (x *Exchange) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { x.connected() },
+		WroteHeaders: func() { x.sent.Store(true) },
+	})
+}
+
+// budget is the clock that bounds the attempt until its first content, or as a
+// whole when it is no stream.
+func (x *Exchange) budget() timeoutError {
+	if x.stream {
+		return timeoutError{llm.ReasonFirstTokenTimeout, x.timeouts.FirstToken}
+	}
+	return timeoutError{llm.ReasonTotalTimeout, x.timeouts.Total}
+}
+
+func (x *Exchange) connecting() {
+	limit := timeoutError{llm.ReasonConnectTimeout, x.timeouts.Connect}
+	if b := x.budget(); limit.after == 0 || b.after > 0 && b.after < limit.after {
+		limit = b
+	}
+	x.clock.arm(limit.after, limit)
+}
+
+func (x *Exchange) connected() {
+	limit := x.budget()
+	x.clock.arm(limit.after-time.Since(x.began), limit)
+}
+
+// Do sends the request. The error is an *llm.Failure.
+func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
+	if x.parent.Err() != nil {
+		return nil, x.Failure(context.Cause(x.parent))
+	}
+	resp, err := x.upstream.transport.RoundTrip(req.WithContext(x.ctx))
+	if err != nil {
+		return nil, x.Failure(err)
+	}
+	x.resp = resp
+	x.body = decoded(resp)
+	return resp, nil
+}
+
+// Read reads the decoded body of the response. Once the first content has
+// come, the idle clock runs during the read, and only then: the time that a
+// slow client takes is not the upstream's.
+func (x *Exchange) Read(p []byte) (int, error) {
+	if !x.idle {
+		return x.body.Read(p)
+	}
+	limit := timeoutError{llm.ReasonIdleTimeout, x.timeouts.Idle}
+	x.clock.arm(limit.after, limit)
+	n, err := x.body.Read(p)
+	x.clock.stop()
+	return n, err
+}
+
+// errTooLarge says that a body is over its bound.
+var errTooLarge = errors.New("the body is too large")
+
+// ReadAll reads the whole body, up to a bound.
+func (x *Exchange) ReadAll(bound int64) ([]byte, error) {
+	var buf bytes.Buffer
+	if n := x.resp.ContentLength; n > 0 && n <= bound {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(x, bound+1))
+	if err == nil && n > bound {
+		err = errTooLarge
+	}
+	return buf.Bytes(), err
+}
+
+// FirstContent says that the first content of the stream has come: from here
+// on only reads are timed.
+func (x *Exchange) FirstContent() {
+	if x.idle {
+		return
+	}
+	x.idle = true
+	x.first = time.Since(x.began)
+	x.clock.stop()
+}
+
+// Finished says that the stream has reached its end mark, so that nothing more
+// need be read.
+func (x *Exchange) Finished() { x.drain = true }
+
+// Result returns what the exchange brought so far.
+func (x *Exchange) Result() *llm.Result {
+	return &llm.Result{
+		Target: x.target, Status: x.resp.StatusCode,
+		SentAt: x.began, Latency: time.Since(x.began), FirstToken: x.first,
+	}
+}
+
+// End lets go of the response. It must be called on every path.
+func (x *Exchange) End() {
+	x.detach()
+	switch {
+	case x.resp == nil:
+		x.release()
+	case x.drain:
+		x.clock.arm(drainTime, timeoutError{llm.ReasonIdleTimeout, drainTime})
+		x.upstream.drain(x.resp.Body, x.release)
+	default:
+		x.release()
+	}
+}
+
+func (x *Exchange) release() {
+	x.clock.end()
+	if x.resp != nil {
+		_ = x.resp.Body.Close() // nothing is written, nothing can be lost
+	}
+	x.cancel(nil)
+}
+
+// Failure names what went wrong between us and the upstream.
+func (x *Exchange) Failure(err error) *llm.Failure {
+	f := x.named(err)
+	f.Target = x.target
+	f.Latency = time.Since(x.began)
+	f.Unsent = f.Unsent || !x.sent.Load() && x.resp == nil
+	if x.resp != nil {
+		f.Status = x.resp.StatusCode
+	}
+	return f
+}
+
+func (x *Exchange) named(err error) *llm.Failure {
+	var limit *timeoutError
+	switch cause := context.Cause(x.ctx); {
+	case errors.As(cause, &limit):
+		return &llm.Failure{Class: llm.ClassConnection, Reason: limit.reason, Err: limit}
+	case x.ctx.Err() != nil || x.parent.Err() != nil && x.resp == nil:
+		return llm.Cancelled(x.parent, x.target)
+	}
+	class, reason := nameFault(err)
+	if reason == llm.ReasonTruncated && !x.stream {
+		reason = llm.ReasonReset // a body that was promised longer, by a connection that ended
+	}
+	return &llm.Failure{Class: class, Reason: reason, Err: err}
+}
+
+// Unusable returns the failure of a response that came whole but is no answer.
+func (x *Exchange) Unusable(class llm.FailureClass, reason llm.Reason, err error) *llm.Failure {
+	return &llm.Failure{
+		Class: class, Reason: reason, Target: x.target, Status: x.resp.StatusCode,
+		Latency: time.Since(x.began), Err: err,
+	}
+}
+
+// Refused returns the failure of a response by which the upstream refused the
+// call, in the way the status and the complaint say. The body is the one that
+// a client may be shown; nil when none may.
+func (x *Exchange) Refused(c wire.Complaint, body []byte) *llm.Failure {
+	class, reason := Classify(x.resp.StatusCode, c)
+	f := x.Unusable(class, reason, refusal(x.resp.StatusCode, redacted(c, x.upstream.secret)))
+	if class == llm.ClassClientError {
+		f.Upstream = relayed(c, body, x.upstream.secret)
+	}
+	if f.Trips() || class == llm.ClassConnection {
+		f.RetryAfter = retryAfter(x.resp.Header, c, time.Now())
+	}
+	return f
+}
+
+// Abandoned returns the failure of a stream whose client cannot be reached any
+// more; err is what Emit returned.
+func (x *Exchange) Abandoned(err error) *llm.Failure {
+	return x.Unusable(llm.ClassCancelled, llm.CancelReason(err), err)
+}
+
+// Ended reports whether a clock or the caller has ended the attempt.
+func (x *Exchange) Ended() bool { return x.ctx.Err() != nil }

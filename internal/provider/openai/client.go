@@ -1,0 +1,154 @@
+// Package openai sends calls to any server that speaks OpenAI's chat
+// completions API. The client's bytes go up and the server's come down as they
+// are, but for the model and the request for usage. It must not know which
+// vendor the server is: what they do differently is read off their answers.
+package openai
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/provider"
+	"github.com/breakwater-llm/breakwater/internal/sse"
+	wire "github.com/breakwater-llm/breakwater/internal/wire/openai"
+)
+
+// maxAnswer and maxRefusal bound a body that is read as a whole, in bytes.
+const (
+	maxAnswer  = 32 << 20
+	maxRefusal = 64 << 10
+)
+
+// Config is what a server needs.
+type Config struct {
+	BaseURL   string            // up to and with the version, as in https://host/v1
+	APIKey    string            // empty = none is sent
+	Timeouts  llm.Timeouts      // where the call does not set its own
+	Transport http.RoundTripper // nil = one of provider.NewTransport
+}
+
+// Client is one server.
+type Client struct {
+	endpoint *url.URL
+	header   http.Header // of a request that is no stream
+	stream   http.Header
+	upstream *provider.Upstream
+	readers  sync.Pool // *sse.Reader
+}
+
+// New returns a client for a server. It fails for a base URL that is none.
+func New(cfg Config) (*Client, error) {
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("parse base_url: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("base_url %q is no http or https URL", base.Redacted())
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		transport = provider.NewTransport()
+	}
+	return &Client{
+		endpoint: base.JoinPath("chat", "completions"),
+		header:   header(cfg.APIKey, "application/json"),
+		stream:   header(cfg.APIKey, "text/event-stream"),
+		upstream: provider.NewUpstream(transport, cfg.Timeouts, cfg.APIKey),
+		readers:  sync.Pool{New: func() any { return sse.NewReader(nil) }},
+	}, nil
+}
+
+// header returns all that is sent beside the body. Nothing of the client's own
+// headers is among it.
+func header(key, accept string) http.Header {
+	h := http.Header{
+		"Content-Type":    {"application/json"},
+		"Accept":          {accept},
+		"Accept-Encoding": {"identity"},
+		"User-Agent":      {"breakwater"},
+	}
+	if key != "" {
+		h.Set("Authorization", "Bearer "+key)
+	}
+	return h
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.upstream.Close() }
+
+// Send makes one request. Which way the answer is read is decided by the
+// answer: a stream may have been asked for and a JSON body come.
+func (c *Client) Send(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
+	x := c.upstream.Begin(ctx, call)
+	defer x.End()
+
+	resp, err := x.Do(c.request(call))
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return refused(x)
+	case call.Facts.Stream && mayStream(resp.Header):
+		return c.relay(x, call, emit)
+	default:
+		return whole(x, call.Facts.Stream, resp.Header)
+	}
+}
+
+func (c *Client) request(call *llm.Call) *http.Request {
+	pieces := wire.Splice(call.Body, call.Facts, call.Target.Model)
+	open := func() (io.ReadCloser, error) {
+		rest := net.Buffers(slices.Clone(pieces)) // reading consumes it
+		return io.NopCloser(&rest), nil
+	}
+	body, _ := open() // it cannot fail
+	req := &http.Request{
+		Method: http.MethodPost, URL: c.endpoint, Host: c.endpoint.Host,
+		Header: c.header, Body: body, GetBody: open,
+		ContentLength: length(pieces),
+	}
+	if call.Facts.Stream {
+		req.Header = c.stream
+	}
+	if call.Traceparent != "" {
+		req.Header = req.Header.Clone()
+		req.Header["Traceparent"] = []string{call.Traceparent}
+	}
+	return req
+}
+
+func length(pieces [][]byte) int64 {
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return int64(n)
+}
+
+// mayStream reports whether a response can be an event stream. Some servers
+// forget to say so; none calls a stream JSON or HTML.
+func mayStream(h http.Header) bool {
+	switch mediaType(h) {
+	case "application/json", "text/html":
+		return false
+	default:
+		return true
+	}
+}
+
+func mediaType(h http.Header) string {
+	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		t, _, _ = strings.Cut(h.Get("Content-Type"), ";")
+	}
+	return strings.ToLower(strings.TrimSpace(t))
+}

@@ -1,0 +1,113 @@
+package openai
+
+import (
+	"errors"
+	"io"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/provider"
+	"github.com/breakwater-llm/breakwater/internal/sse"
+	wire "github.com/breakwater-llm/breakwater/internal/wire/openai"
+)
+
+var errTruncated = errors.New("the stream ended without a finish reason and without " + wire.Done)
+
+// stream is one event stream on its way from the server to the client.
+type stream struct {
+	exchange *provider.Exchange
+	reader   *sse.Reader
+	emit     llm.Emit
+	asked    bool // the client itself asked for usage
+
+	chunk    wire.Chunk // of the event in hand
+	usage    llm.Usage
+	text     int
+	events   int
+	finished bool // a finish reason has come
+}
+
+// relay hands the events of a response upward as they come.
+func (c *Client) relay(x *provider.Exchange, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
+	reader := c.readers.Get().(*sse.Reader)
+	reader.Reset(x)
+	defer func() {
+		reader.Reset(nil)
+		c.readers.Put(reader)
+	}()
+
+	s := &stream{exchange: x, reader: reader, emit: emit, asked: call.Facts.IncludeUsage}
+	failure := s.run()
+	result := x.Result()
+	result.Streamed, result.Usage, result.OutputBytes = true, s.usage, s.text
+	if failure != nil {
+		return result, failure
+	}
+	return result, nil
+}
+
+// run reads events until the stream ends. [DONE] ends it at once, whatever the
+// server does with its connection then.
+func (s *stream) run() *llm.Failure {
+	for {
+		event, err := s.reader.Next()
+		if errors.Is(err, io.EOF) {
+			return s.eof()
+		}
+		if err != nil {
+			return s.exchange.Failure(err)
+		}
+		chunk := &s.chunk
+		if err := chunk.Read(event.Data); err != nil {
+			return s.exchange.Unusable(llm.ClassConnection, llm.ReasonMalformed, err)
+		}
+		if chunk.Failed {
+			return s.exchange.Refused(wire.ReadComplaint(event.Data), event.Data)
+		}
+		if err := s.emit(s.event(event)); err != nil {
+			return s.exchange.Abandoned(err)
+		}
+		if chunk.Kind == llm.EventTerminal {
+			s.exchange.Finished()
+			return nil
+		}
+	}
+}
+
+// event turns an event of the server into one of the client's and keeps
+// account of it.
+func (s *stream) event(event sse.Event) llm.Event {
+	chunk := &s.chunk
+	s.events++
+	s.text += chunk.TextBytes
+	s.finished = s.finished || chunk.Finished
+	if chunk.Kind == llm.EventContent {
+		s.exchange.FirstContent()
+	}
+	e := llm.Event{Raw: event.Raw, Kind: chunk.Kind, TextBytes: chunk.TextBytes, More: event.More}
+	if chunk.Usage.Known() {
+		s.usage = chunk.Usage
+		usage := chunk.Usage // the chunk is read anew
+		e.Usage = &usage
+	}
+	if chunk.Kind == llm.EventUsage && !s.asked {
+		e.Raw = nil
+	}
+	return e
+}
+
+// eof decides what a stream is that ended without [DONE]. With a finish reason
+// the answer is whole, and the client gets the end mark that its library waits
+// for.
+func (s *stream) eof() *llm.Failure {
+	switch {
+	case s.finished:
+		if err := s.emit(llm.Event{Raw: wire.AppendDone(nil), Kind: llm.EventTerminal}); err != nil {
+			return s.exchange.Abandoned(err)
+		}
+		return nil
+	case s.events == 0:
+		return s.exchange.Unusable(llm.ClassServerError, llm.ReasonEmptyBody, wire.ErrEmptyBody)
+	default:
+		return s.exchange.Unusable(llm.ClassConnection, llm.ReasonTruncated, errTruncated)
+	}
+}

@@ -1,0 +1,49 @@
+package provider
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/wire"
+)
+
+// redaction stands where an upstream repeated our key.
+const redaction = "[redacted]"
+
+// relayed returns what a client may be told of an upstream's refusal. The body
+// itself may be passed on only when it is an error of the client's dialect and
+// does not repeat our key.
+func relayed(c wire.Complaint, body []byte, secret string) *llm.UpstreamError {
+	clean := redacted(c, secret)
+	e := &llm.UpstreamError{Type: clean.Type, Code: clean.Code, Param: clean.Param, Message: clean.Message}
+	repeats := clean.Type != c.Type || clean.Code != c.Code || clean.Param != c.Param || clean.Message != c.Message
+	if c.Native && !repeats && !holds(body, secret) {
+		e.Body = bytes.Clone(body)
+	}
+	return e
+}
+
+func holds(body []byte, secret string) bool {
+	return secret != "" && bytes.Contains(body, []byte(secret))
+}
+
+func redacted(c wire.Complaint, secret string) wire.Complaint {
+	if secret == "" {
+		return c
+	}
+	for _, text := range []*string{&c.Type, &c.Code, &c.Param, &c.Message} {
+		*text = strings.ReplaceAll(*text, secret, redaction)
+	}
+	return c
+}
+
+// maxWord bounds an upstream's type or code in a log line.
+const maxWord = 64
+
+// refusal describes an upstream's refusal for the log: its machine-readable
+// words, never its sentences, which may repeat a prompt.
+func refusal(status int, c wire.Complaint) error {
+	return fmt.Errorf("upstream answered %d (type %.*q, code %.*q)", status, maxWord, c.Type, maxWord, c.Code)
+}
