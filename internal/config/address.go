@@ -68,7 +68,9 @@ func refuseHost(host string) (problem, remedy string) {
 		return "", ""
 	}
 	switch ip = embedded(ip.WithZone("")); {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast():
+	case ip.IsUnspecified(), ip.IsMulticast():
+		return "is not the address of one machine", "name the provider itself"
+	case ip.IsLinkLocalUnicast():
 		return "is a link-local address", "name the provider itself"
 	case slices.Contains(metadataAddresses, ip):
 		return "is a cloud's metadata service", "name the provider itself"

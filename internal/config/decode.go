@@ -13,7 +13,7 @@ import (
 )
 
 // maxFile bounds a configuration file, far above any real one.
-const maxFile = 4 * MiB
+const maxFile = MiB
 
 // decoder fills a Config from a YAML document. It goes on after a fault, keeps
 // where each key was written, and knows the keys from the structs themselves.
