@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,5 +209,50 @@ configurations.chat.targets[0].provider: names "none", which is not declared; th
 server.request_timeout: is too small; give it more than 0s`
 	if diff := cmp.Diff(want, c.Validate().Error()); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+}
+
+func TestDatabaseMayBeNamedInBothFormsOfTheDriver(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://breakwater@localhost/breakwater",
+		"postgresql:///breakwater?host=/run/postgresql",
+		"host=/run/postgresql user=breakwater password=a://b",
+	} {
+		c := mustParse(t, "auth: {mode: open}\ndatabase: {url: \""+url+"\"}\n")
+		if got := c.Database.URL.Reveal(); got != url {
+			t.Errorf("got %q, want %q", got, url)
+		}
+	}
+}
+
+func TestFilesOfOtherEditorsLoad(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, "\ufeffauth: {mode: open}\r\ndatabase:\r\n  private: true\r\n")
+	if !c.Database.Private {
+		t.Error("database.private is lost between byte order mark and CRLF")
+	}
+}
+
+func TestReferencedFileHasABound(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(file, make([]byte, 65*1024), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Parse("test.yaml", []byte("auth: {mode: \"${file:"+file+"}\"}\ndatabase: {private: true}\n"), noVariables)
+	if err == nil || !strings.Contains(err.Error(), "is over 64KiB") {
+		t.Errorf("got %v, want a refusal that names the bound", err)
+	}
+}
+
+func TestLogLevelIsSlogs(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
+		if got := (config.Log{Level: name}).SlogLevel(); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
 	}
 }
