@@ -41,14 +41,10 @@ func (p *Provider) setDefaults() {
 
 // complete gives a simulated provider its behaviour where none is written.
 func (p *Provider) complete() {
-	if p.Kind != KindSimulated {
-		return
-	}
-	if p.Simulated == nil {
+	if p.Kind == KindSimulated && p.Simulated == nil {
 		p.Simulated = &Simulated{}
 		p.Simulated.setDefaults()
 	}
-	p.Simulated.complete()
 }
 
 // Timeouts are the clocks of one attempt at a provider.
