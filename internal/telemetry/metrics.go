@@ -1,0 +1,142 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/shopspring/decimal"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// Known is what a configuration declares and labels are therefore made of.
+// Every series that follows from it exists, at zero, from the start.
+type Known struct {
+	Targets        []llm.Target
+	Configurations []KnownConfiguration
+	Direct         bool     // targets may be called by name, without a configuration
+	RefusalCodes   []string // the codes that Refused is called with
+	Prices         Pricer
+}
+
+// KnownConfiguration is a name that clients call and what it leads to.
+type KnownConfiguration struct {
+	Name       string
+	Targets    []llm.Target
+	FallbackOn llm.ClassSet
+}
+
+// Pricer says what a usage costs; it tells the input's share of a cost from
+// the output's.
+type Pricer interface {
+	Cost(t llm.Target, u llm.Usage) (cost decimal.Decimal, priced bool)
+}
+
+// Metrics are the gateway's metric families (CONTRACT section 5). Their labels
+// come from configuration and closed enums, never from a request.
+type Metrics struct {
+	requests        *prometheus.CounterVec
+	requestDuration *prometheus.HistogramVec
+	overhead        *prometheus.HistogramVec
+	refusals        *prometheus.CounterVec
+	attempts        *prometheus.CounterVec
+	attemptDuration *prometheus.HistogramVec
+	firstToken      *prometheus.HistogramVec
+	transitions     *prometheus.CounterVec
+	fallbacks       *prometheus.CounterVec
+	tokens          *prometheus.CounterVec
+	cost            *prometheus.CounterVec
+	build           *prometheus.GaugeVec
+
+	written, dropped prometheus.Counter
+
+	handles atomic.Pointer[handles] // replaced as a whole by Learn
+	scraped *scraped
+}
+
+// The buckets reach from a refusal to the longest reasoning; attempts end at a
+// minute, since what is slower than that is slow.
+var (
+	requestBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
+	attemptBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60}
+	overheadBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
+)
+
+// NewMetrics registers the families and makes every series that is known.
+func NewMetrics(reg prometheus.Registerer, known Known) *Metrics {
+	f := families{reg}
+	m := &Metrics{
+		requests: f.counter("requests_total", "Client calls, by how they ended for the client.",
+			"operation", "configuration", "outcome"),
+		requestDuration: f.histogram("request_duration_seconds", "Client calls from arrival to their end.",
+			requestBuckets, "operation", "configuration", "outcome"),
+		overhead: f.histogram("gateway_overhead_seconds", "Time of a call that was not spent in upstreams or waiting for them.",
+			overheadBuckets, "operation"),
+		refusals: f.counter("refusals_total", "Requests refused before they became a call, by error code.", "code"),
+		attempts: f.counter("attempts_total", "Permits and refusals on one target.",
+			"provider", "model", "region", "outcome", "class"),
+		attemptDuration: f.histogram("attempt_duration_seconds", "Last send of an attempt that said something about its target; slow is a success over its slow threshold.",
+			attemptBuckets, "provider", "model", "region", "outcome"),
+		firstToken: f.histogram("time_to_first_token_seconds", "From sending to the first content of a stream.",
+			attemptBuckets, "provider", "model", "region"),
+		transitions: f.counter("circuit_transitions_total", "Transitions of circuits.",
+			"provider", "model", "region", "from_state", "to_state", "reason"),
+		fallbacks: f.counter("fallbacks_total", "Moves from a failed target to the next.",
+			"configuration", "from_provider", "to_provider", "class"),
+		tokens: f.counter("tokens_total", "Tokens of all attempts; cached and cache-write ones are input, reasoning ones output.",
+			"configuration", "provider", "model", "direction"),
+		cost: f.counter("cost_usd_total", "Cost of all attempts that have a price.",
+			"configuration", "provider", "model", "direction"),
+		build:   f.gauge("build_info", "Always 1; the labels say what runs.", "version", "commit", "go_version"),
+		scraped: newScraped(),
+	}
+	rows := f.counter("telemetry_rows_total", "Runs, with their attempts, and circuit events, by their fate.", "result")
+	m.written, m.dropped = rows.WithLabelValues("written"), rows.WithLabelValues("dropped")
+	reg.MustRegister(m.scraped)
+	m.Learn(known)
+	return m
+}
+
+// Learn replaces what is known, as when a configuration was reloaded. Series of
+// before keep their values; calls that still run under the old configuration
+// are counted as ever.
+func (m *Metrics) Learn(known Known) {
+	h := m.resolve(known)
+	targets := slices.Collect(maps.Keys(h.targets))
+	m.handles.Store(h)
+	m.scraped.targets.Store(&targets)
+}
+
+// Refused counts a request that was refused before it became a call. The code
+// is one of the gateway's own error codes.
+func (m *Metrics) Refused(code string) { m.refusals.WithLabelValues(code).Inc() }
+
+// Build says what runs.
+func (m *Metrics) Build(version, commit, goVersion string) {
+	m.build.WithLabelValues(version, commit, goVersion).Set(1)
+}
+
+// families makes metric families under the gateway's prefix.
+type families struct{ reg prometheus.Registerer }
+
+const prefix = "breakwater_"
+
+func (f families) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+	f.reg.MustRegister(vec)
+	return vec
+}
+
+func (f families) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
+	f.reg.MustRegister(vec)
+	return vec
+}
+
+func (f families) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+	f.reg.MustRegister(vec)
+	return vec
+}

@@ -1,0 +1,122 @@
+package telemetry
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+// Sources are asked at each scrape; what they know is kept nowhere else.
+type Sources struct {
+	Circuits         func() []breaker.Snapshot
+	Health           func(llm.Target) (score float64, known bool)
+	DatabaseDegraded func() bool
+}
+
+// ReadFrom says where the figures come from that are read at each scrape. Until
+// then they are zero, and health is unknown.
+func (m *Metrics) ReadFrom(s Sources) { m.scraped.sources.Store(&s) }
+
+// readQueue says where the length of the queue is read from.
+func (m *Metrics) readQueue(length func() int) { m.scraped.queue.Store(&length) }
+
+// scraped collects the families that are read at each scrape.
+type scraped struct {
+	targets atomic.Pointer[[]llm.Target]
+	sources atomic.Pointer[Sources]
+	queue   atomic.Pointer[func() int]
+
+	state, rejected, probes, stale *prometheus.Desc
+	health, queueLength, degraded  *prometheus.Desc
+}
+
+func newScraped() *scraped {
+	perTarget := []string{"provider", "model", "region"}
+	desc := func(name, help string, labels []string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+name, help, labels, nil)
+	}
+	return &scraped{
+		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open.", perTarget),
+		rejected:    desc("circuit_rejected_calls_total", "Calls that a circuit did not admit.", perTarget),
+		probes:      desc("circuit_probes_total", "Calls that a half-open circuit admitted as probes.", perTarget),
+		stale:       desc("circuit_stale_results_total", "Outcomes of calls that were admitted before the circuit's last transition.", perTarget),
+		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
+		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
+		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.state, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
+	sources := s.sourcesOrEmpty()
+	circuits := circuitsByTarget(sources)
+	for _, t := range *s.targets.Load() {
+		s.collectTarget(metrics, t, circuits[t], score(sources, t))
+	}
+	waiting := 0
+	if queue := s.queue.Load(); queue != nil {
+		waiting = (*queue)()
+	}
+	metrics <- prometheus.MustNewConstMetric(s.queueLength, prometheus.GaugeValue, float64(waiting))
+	degraded := 0.0
+	if sources.DatabaseDegraded != nil && sources.DatabaseDegraded() {
+		degraded = 1
+	}
+	metrics <- prometheus.MustNewConstMetric(s.degraded, prometheus.GaugeValue, degraded)
+}
+
+func (s *scraped) collectTarget(metrics chan<- prometheus.Metric, t llm.Target, c breaker.Snapshot, health float64) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64) {
+		metrics <- prometheus.MustNewConstMetric(d, kind, value, t.Provider, t.Model, t.Region)
+	}
+	send(s.state, prometheus.GaugeValue, float64(c.State))
+	send(s.rejected, prometheus.CounterValue, float64(c.Rejected))
+	send(s.probes, prometheus.CounterValue, float64(c.Probes))
+	send(s.stale, prometheus.CounterValue, float64(c.Stale))
+	send(s.health, prometheus.GaugeValue, health)
+}
+
+func (s *scraped) sourcesOrEmpty() Sources {
+	if sources := s.sources.Load(); sources != nil {
+		return *sources
+	}
+	return Sources{}
+}
+
+// circuitsByTarget leaves out what is no target. A target without a circuit is
+// one that nobody has called yet: closed, and all zero.
+func circuitsByTarget(sources Sources) map[llm.Target]breaker.Snapshot {
+	circuits := map[llm.Target]breaker.Snapshot{}
+	if sources.Circuits == nil {
+		return circuits
+	}
+	for _, c := range sources.Circuits() {
+		if t, ok := llm.ParseTarget(c.Key); ok {
+			circuits[t] = c
+		}
+	}
+	return circuits
+}
+
+// score is not a number while nothing is known: neither zero, which is sick,
+// nor the neutral value that orders candidates, may look measured.
+func score(sources Sources, t llm.Target) float64 {
+	if sources.Health == nil {
+		return math.NaN()
+	}
+	if score, known := sources.Health(t); known {
+		return score
+	}
+	return math.NaN()
+}

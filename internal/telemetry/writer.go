@@ -1,0 +1,170 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+)
+
+const (
+	insertTimeout    = 15 * time.Second // one batch; a database that hangs is away
+	firstPause       = 100 * time.Millisecond
+	longestPause     = 5 * time.Second
+	partitionsPeriod = time.Hour
+)
+
+// errRefused marks rows that the database will never accept.
+var errRefused = errors.New("the database refuses the rows")
+
+// write is the writer: it flushes on every tick, on every complete batch, and
+// once more when it is told to stop.
+func (r *Recorder) write() {
+	defer close(r.done)
+	defer r.cancel()
+	tick := time.NewTicker(r.cfg.FlushInterval)
+	defer tick.Stop()
+
+	for running := true; running; {
+		r.keepPartitions()
+		select {
+		case <-tick.C:
+		case <-r.wake:
+		case <-r.stopping:
+			running = false
+		}
+		r.flush()
+	}
+	r.finish()
+}
+
+// finish writes the rows whose callers were still queueing them when the queue
+// closed, and counts those that it had to give up.
+func (r *Recorder) finish() {
+	for r.Waiting() > 0 && r.ctx.Err() == nil {
+		r.flush()
+	}
+	if left := r.Waiting(); left > 0 {
+		r.metrics.dropped.Add(float64(left))
+		r.log.Error("telemetry rows were not written before the end", "rows", left)
+	}
+}
+
+// flush writes what is queued, batch by batch.
+func (r *Recorder) flush() {
+	flushQueue(r, r.runs, r.store.InsertRuns)
+	flushQueue(r, r.events, func(ctx context.Context, events []*breaker.Event) error {
+		return r.store.InsertCircuitEvents(ctx, r.cfg.Node, r.cfg.BootID, events)
+	})
+}
+
+// insert writes rows in one transaction.
+type insert[T any] func(ctx context.Context, rows []T) error
+
+func flushQueue[T any](r *Recorder, q *queue[T], insert insert[T]) {
+	var rows []T
+	for r.ctx.Err() == nil {
+		rows = q.take(rows[:0])
+		if len(rows) == 0 {
+			return
+		}
+		written, refused, err := writeRows(r, rows, insert)
+		r.settled(written, refused, err)
+		q.settle(written + refused)
+	}
+}
+
+// writeRows writes a batch. One that the database refuses is halved until the
+// rows at fault stand alone, so that a bad row costs only itself.
+func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused int, why error) {
+	err := r.persist(func(ctx context.Context) error { return insert(ctx, rows) })
+	switch {
+	case err == nil:
+		return len(rows), 0, nil
+	case !errors.Is(err, errRefused):
+		return 0, 0, err
+	case len(rows) == 1:
+		return 0, 1, err
+	}
+	half := len(rows) / 2
+	w1, r1, err1 := writeRows(r, rows[:half], insert)
+	w2, r2, err2 := writeRows(r, rows[half:], insert)
+	return w1 + w2, r1 + r2, errors.Join(err1, err2)
+}
+
+// persist repeats an insert until the database has taken or refused it, or
+// until the writer has to give up.
+func (r *Recorder) persist(insert func(context.Context) error) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
+		err := insert(ctx)
+		cancel()
+		if err == nil || errors.Is(err, errRefused) {
+			r.databaseIs(nil)
+			return err
+		}
+		if r.ctx.Err() != nil {
+			return err
+		}
+		r.databaseIs(err)
+		r.wait(pause)
+	}
+}
+
+// wait lets a while pass, up to half as much again, so that several gateways
+// do not return in step. It is over when the writer has to give up.
+func (r *Recorder) wait(pause time.Duration) {
+	timer := time.NewTimer(pause + rand.N(pause/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.ctx.Done():
+	}
+}
+
+// settled counts the fate of a batch. Only rows of a batch that was taken say
+// that there is room again.
+func (r *Recorder) settled(written, refused int, why error) {
+	r.metrics.written.Add(float64(written))
+	r.metrics.dropped.Add(float64(refused))
+	if refused > 0 {
+		r.log.Error("the database refused telemetry rows", "rows", refused, "error", why)
+	}
+	if written > 0 && r.full.CompareAndSwap(true, false) {
+		r.log.Info("telemetry queue has room again")
+	}
+}
+
+// databaseIs notes how the last contact with the database went, and logs when
+// that has changed.
+func (r *Recorder) databaseIs(err error) {
+	away := err != nil
+	if r.away.Swap(away) == away {
+		return
+	}
+	if away {
+		r.log.Warn("telemetry cannot reach the database, rows wait in the queue", "error", err, "waiting", r.Waiting())
+		return
+	}
+	r.log.Info("telemetry reaches the database again", "waiting", r.Waiting())
+}
+
+// keepPartitions makes the partitions of the coming days, at start and then
+// once a period. When that fails it is tried again soon; an insert that finds
+// its partition missing makes it, so rows do not wait for this.
+func (r *Recorder) keepPartitions() {
+	now := time.Now()
+	if now.Before(r.partitionsDue) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
+	defer cancel()
+	err := r.store.EnsurePartitions(ctx, now)
+	r.databaseIs(err)
+	r.partitionsDue = now.Add(partitionsPeriod)
+	if err != nil {
+		r.partitionsDue = now.Add(longestPause)
+	}
+}
