@@ -53,7 +53,7 @@ func serverArgs(cfg Config, p place, sockets string) []string {
 		"-c", "cluster_name=" + p.mark(), "-c", "logging_collector=off", "-c", "log_destination=stderr",
 	}
 	if cfg.Volatile {
-		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
 	}
 	return args
 }
