@@ -19,8 +19,9 @@ type circuit struct {
 
 	mu       sync.Mutex
 	machine  machine
-	version  uint64 // of the policy that settings are from
-	settings Settings
+	version  uint64    // of the policy in force
+	off      bool      // that policy does not enable the circuit
+	settings *Settings // of the last policy that did
 	base     samples // of the tally when the generation began
 	opened   Counts  // what opened it, while open
 	idle     idleness
@@ -52,7 +53,8 @@ func (t *tally) settled() uint64 {
 }
 
 func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit {
-	c := &circuit{registry: r, key: key, machine: newMachine(now), version: p.version, settings: p.settings(key)}
+	s := p.of(key)
+	c := &circuit{registry: r, key: key, machine: newMachine(now), version: p.version, off: !s.Enabled, settings: s}
 	c.idle.since = now
 	c.publish()
 	return c
@@ -66,13 +68,13 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if w&off != 0 {
 		return nil
 	}
-	now := c.registry.instant()
-	if g := c.gate.Load(); g != nil && now.now < g.until {
+	now := c.registry.now()
+	if g := c.gate.Load(); g != nil && now < g.until {
 		c.rejected.Add(1)
-		return g.refusal(c.key, now.now)
+		return g.refusal(c.key, now)
 	}
 
-	in := c.lock(now)
+	in := c.lock(instant{now: now, jitter: c.registry.jitter()})
 	defer c.mu.Unlock()
 	d, t := c.machine.acquire(in)
 	c.apply(t)
@@ -91,6 +93,9 @@ func (c *circuit) acquire(w word, p *Permit) error {
 func (c *circuit) verdict(cl claim, k Kind) Settlement {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
+	if c.off {
+		return Ignored
+	}
 	s, t := c.machine.settle(cl, Outcome{Kind: k}, in)
 	c.apply(t)
 	return s
@@ -126,7 +131,7 @@ func (c *circuit) settle(cl claim, o Outcome) Settlement {
 }
 
 func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
-	if !c.settings.Enabled {
+	if c.off {
 		o = Outcome{Kind: Neutral} // gives a probe's slot back, counts nothing
 	}
 	s, t := c.machine.settle(cl, o, in)
@@ -152,7 +157,7 @@ func (c *circuit) count(s Settlement, k Kind) {
 // lock takes mu and returns the instant with the settings that govern it.
 func (c *circuit) lock(in instant) instant {
 	c.mu.Lock()
-	in.settings = &c.settings
+	in.settings = c.settings
 	return in
 }
 
@@ -182,7 +187,7 @@ func (c *circuit) publish() {
 	if m.streak.failures > 0 {
 		w |= streaking
 	}
-	if !c.settings.Enabled {
+	if c.off {
 		w |= off
 	}
 	c.publishGate()
@@ -227,11 +232,14 @@ func (g *gate) refusal(key string, now time.Duration) *Refusal {
 // adopt takes the settings of a policy unless it has newer ones. They apply
 // from the next evaluation on; nothing that was counted is lost (R45).
 func (c *circuit) adopt(p *policy) {
-	s := p.settings(c.key)
+	s := p.of(c.key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.version > c.version {
-		c.version, c.settings = p.version, s
+		c.version, c.off = p.version, !s.Enabled
+		if s.Enabled {
+			c.settings = s
+		}
 		c.publish()
 	}
 }
@@ -242,7 +250,7 @@ func (c *circuit) snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Snapshot{
-		Key: c.key, Enabled: c.settings.Enabled,
+		Key: c.key, Enabled: !c.off,
 		Rejected: c.rejected.Load(), Stale: c.tally.stale.Load(), DoubleDone: c.tally.doubleDone.Load(),
 		LeaseExpired: c.tally.expired.Load(), Probes: c.tally.probes.Load(), Neutral: c.tally.neutrals.Load(),
 	}

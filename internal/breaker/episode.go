@@ -6,11 +6,11 @@ import "time"
 // probes; a slot comes back only from a neutral probe (R10). An episode keeps
 // the number of slots and successes it began with when the settings change.
 type episode struct {
-	slots     []slot
-	needed    int // successes that close
-	successes int
-	failures  int
-	neutrals  int // in a row
+	slots  []slot
+	needed int // successes that close
+
+	successes, failures int
+	neutrals            int // in a row
 
 	// idle is the time spent without a live lease before idleSince.
 	idle      time.Duration
@@ -32,8 +32,8 @@ const (
 	spent
 )
 
-func newEpisode(s *Settings, now time.Duration) episode {
-	return episode{slots: make([]slot, s.HalfOpenCalls), needed: s.SuccessThreshold, idleSince: now}
+func newEpisode(s *Settings, now time.Duration) *episode {
+	return &episode{slots: make([]slot, s.HalfOpenCalls), needed: s.SuccessThreshold, idleSince: now}
 }
 
 // take leases a free slot and returns its index.

@@ -35,7 +35,7 @@ type machine struct {
 	openUntil time.Duration // while open
 	openFor   time.Duration
 
-	episode episode // while half-open
+	episode *episode // nil unless half-open
 }
 
 // instant is the world as a transition sees it.
@@ -150,7 +150,7 @@ func (m *machine) record(o Outcome, in instant) *transition {
 	switch {
 	case o.OpenFor > 0:
 		return m.hint(o, in)
-	case o.Kind == Failure && m.streak.failures >= in.settings.FailureThreshold:
+	case o.Kind == Failure && in.settings.streakReached(m.streak.failures):
 		return m.trip(ReasonConsecutive, o.Cause, in)
 	default:
 		return nil
@@ -159,7 +159,7 @@ func (m *machine) record(o Outcome, in instant) *transition {
 
 // judge counts the verdict of a probe (T12–T15, R35).
 func (m *machine) judge(c claim, o Outcome, in instant) *transition {
-	e := &m.episode
+	e := m.episode
 	switch {
 	case !c.early:
 		e.count(c.slot, o.Kind, in.now)
@@ -199,7 +199,9 @@ func (m *machine) tend(in instant) *transition {
 }
 
 // lapse ends an episode whose probe was lost (T16) or that nobody has probed
-// for too long (T17). The back-off step stays: nothing is known to have failed.
+// for too long (T17). The back-off step stays, for nothing is known to have
+// failed. What follows is our own cooldown even when a hint had opened the
+// circuit: that hint has been obeyed.
 func (m *machine) lapse(in instant) *transition {
 	switch {
 	case m.state != HalfOpen:
@@ -270,19 +272,17 @@ func (m *machine) move(to State, reason string, now time.Duration) *transition {
 	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts()}
 	m.previous, m.generation = m.generation, t.generation
 	m.state, m.reason, m.since = to, reason, now
-	m.streak, m.episode = streak{}, episode{}
+	m.streak, m.episode = streak{}, nil
 	m.openUntil, m.openFor = 0, 0
 	return t
 }
 
 // counts are what the machine itself counts of the present state.
 func (m *machine) counts() Counts {
-	e := &m.episode
-	return Counts{
-		Calls:               uint64(e.successes + e.failures),
-		Failures:            uint64(e.failures),
-		ConsecutiveFailures: m.streak.failures,
+	if e := m.episode; e != nil {
+		return Counts{Calls: uint64(e.successes + e.failures), Failures: uint64(e.failures)}
 	}
+	return Counts{ConsecutiveFailures: m.streak.failures}
 }
 
 // probe leases a slot, or refuses when there is none (T10, T11).
@@ -335,6 +335,8 @@ func (m *machine) pristine(in instant) bool {
 		return false
 	}
 	b := m.backoff
-	b.decay(elapsed(in.now, b.healthySince), in.settings.StepDecay)
+	if b.step > 0 {
+		b.decay(elapsed(in.now, b.healthySince), in.settings.StepDecay)
+	}
 	return b.step == 0
 }

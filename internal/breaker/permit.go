@@ -7,7 +7,8 @@ import (
 
 // Permit is the right to make one call. It lives in the caller's memory: its
 // zero value is ready for Registry.Acquire, and it may be acquired anew once it
-// is done. It must not be copied while the call is under way.
+// is done. It belongs to the goroutine of its call and must not be copied while
+// the call is under way; Done alone may come from anywhere.
 type Permit struct {
 	circuit *circuit // nil: nothing to settle
 	word    word     // of the circuit, as granted

@@ -42,10 +42,21 @@ type Registry struct {
 	running []<-chan struct{} // each closed when its goroutine has ended
 }
 
-// policy is one version of the function that knows the settings.
+// policy is one version of the function that knows the settings. Circuits with
+// equal settings share them.
 type policy struct {
 	version  uint64
 	settings func(key string) Settings
+	shared   sync.Map // Settings → *Settings
+}
+
+func (p *policy) of(key string) *Settings {
+	s := p.settings(key)
+	if shared, ok := p.shared.Load(s); ok {
+		return shared.(*Settings)
+	}
+	shared, _ := p.shared.LoadOrStore(s, &s)
+	return shared.(*Settings)
 }
 
 // New returns a registry without circuits. Until it is started it works, but
@@ -117,6 +128,7 @@ func (r *Registry) Reconfigure(settings func(key string) Settings) {
 	for _, c := range r.circuits.Range {
 		c.(*circuit).adopt(p)
 	}
+	signal(r.wake) // leases may have become shorter
 }
 
 func (r *Registry) nextPolicy(settings func(key string) Settings) *policy {

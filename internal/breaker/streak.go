@@ -23,5 +23,11 @@ func (k *streak) faded(now, took, memory time.Duration) bool {
 	return k.failures > 0 && elapsed(now-max(0, took), k.last) > memory
 }
 
+// streakReached reports whether so many failures in a row open; a threshold of
+// 0 means that no streak does.
+func (s *Settings) streakReached(failures int) bool {
+	return s.FailureThreshold > 0 && failures >= s.FailureThreshold
+}
+
 // memory is how long a streak outlives its last failure.
 func (s *Settings) memory() time.Duration { return later(s.Cooldown, s.Cooldown) }

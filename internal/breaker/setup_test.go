@@ -1,0 +1,210 @@
+package breaker_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+)
+
+const key = "alpha/m1/r1"
+
+// defaults are those of the contract, less the jitter.
+func defaults() breaker.Settings {
+	return breaker.Settings{
+		Enabled: true, FailureThreshold: 5,
+		Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0,
+		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
+		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
+		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
+	}
+}
+
+// with changes the defaults.
+func with(change func(*breaker.Settings)) breaker.Settings {
+	s := defaults()
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func always(s breaker.Settings) func(string) breaker.Settings {
+	return func(string) breaker.Settings { return s }
+}
+
+func threshold(n int) func(*breaker.Settings) {
+	return func(s *breaker.Settings) { s.FailureThreshold = n }
+}
+
+// halfOpen sets the slots of an episode and the successes it needs, with a
+// threshold of one.
+func halfOpen(calls, successes int) func(*breaker.Settings) {
+	return func(s *breaker.Settings) {
+		s.FailureThreshold, s.HalfOpenCalls, s.SuccessThreshold = 1, calls, successes
+	}
+}
+
+// rig is a registry on a clock that only the test moves. It is not started.
+type rig struct {
+	*breaker.Registry
+	t       *testing.T
+	now     atomic.Int64
+	permits map[string]*breaker.Permit
+}
+
+func setup(t *testing.T, s breaker.Settings) *rig {
+	t.Helper()
+	if err := s.Validate(); err != nil {
+		t.Fatalf("the settings of the test are invalid: %v", err)
+	}
+	g := &rig{t: t, permits: map[string]*breaker.Permit{}}
+	g.Registry = breaker.New(breaker.Config{
+		Settings: always(s),
+		Now:      func() time.Duration { return time.Duration(g.now.Load()) },
+		Jitter:   func() float64 { return 0.5 },
+	})
+	return g
+}
+
+func (g *rig) advance(d time.Duration) { g.now.Add(int64(d)) }
+
+func (g *rig) snapshot() breaker.Snapshot {
+	g.t.Helper()
+	s, ok := g.Circuit(key)
+	if !ok {
+		g.t.Fatal("there is no circuit")
+	}
+	return s
+}
+
+// acquire must be admitted.
+func (g *rig) acquire() *breaker.Permit {
+	g.t.Helper()
+	p := &breaker.Permit{}
+	if err := g.Acquire(key, p); err != nil {
+		g.t.Fatalf("acquire: %v", err)
+	}
+	return p
+}
+
+// refused must not be admitted.
+func (g *rig) refused() *breaker.Refusal {
+	g.t.Helper()
+	err := g.Acquire(key, &breaker.Permit{})
+	refusal, ok := err.(*breaker.Refusal)
+	if !ok {
+		g.t.Fatalf("acquire: got %v, want a refusal", err)
+	}
+	return refusal
+}
+
+func outcome(letter byte) breaker.Outcome {
+	switch letter {
+	case 'S':
+		return breaker.Outcome{Kind: breaker.Success}
+	case 'F':
+		return breaker.Outcome{Kind: breaker.Failure, Cause: "server_error"}
+	default:
+		return breaker.Outcome{Kind: breaker.Neutral}
+	}
+}
+
+// play runs a script, word by word:
+//
+//	S F E      a call that succeeds, fails, is neutral; "F(2h)" carries a hint
+//	a1 S1      acquire a permit named 1; end it (a word may name any letter or digit)
+//	t1         the first token of the call named 1
+//	x          a call is refused
+//	+30s       time passes
+//	closed …   the circuit is in that state (open, eligible, half_open)
+//	n=2 f=1 c=1 r=3   calls, failures, consecutive failures, rejected calls
+func (g *rig) play(script string) {
+	g.t.Helper()
+	for i, word := range strings.Fields(script) {
+		if err := g.step(word); err != nil {
+			g.t.Fatalf("step %d (%s) of %q: %v", i+1, word, script, err)
+		}
+	}
+}
+
+func (g *rig) step(word string) error {
+	switch {
+	case word[0] == '+':
+		d, err := time.ParseDuration(word[1:])
+		g.advance(d)
+		return err
+	case strings.Contains(word, "="):
+		return g.compare(word)
+	case slices.Contains([]string{"closed", "open", "eligible", "half_open"}, word):
+		return g.inState(word)
+	case word == "x":
+		if err := g.Acquire(key, &breaker.Permit{}); err == nil {
+			return fmt.Errorf("admitted")
+		}
+		return nil
+	case word[0] == 'a':
+		g.permits[word[1:]] = &breaker.Permit{}
+		return g.Acquire(key, g.permits[word[1:]])
+	case word[0] == 't':
+		g.permits[word[1:]].FirstToken()
+		return nil
+	case len(word) == 2:
+		g.permits[word[1:]].Done(outcome(word[0]))
+		return nil
+	default:
+		return g.call(word)
+	}
+}
+
+// call makes a whole call: "S", "F", "E" or with a hint "F(2h)".
+func (g *rig) call(word string) error {
+	var p breaker.Permit
+	if err := g.Acquire(key, &p); err != nil {
+		return err
+	}
+	o := outcome(word[0])
+	if len(word) > 1 {
+		d, err := time.ParseDuration(strings.Trim(word[1:], "()"))
+		if err != nil {
+			return err
+		}
+		o.OpenFor = d
+	}
+	p.Done(o)
+	return nil
+}
+
+func (g *rig) inState(want string) error {
+	s, _ := g.Circuit(key)
+	got := s.State.String()
+	if s.Eligible {
+		got = "eligible"
+	}
+	if got != want {
+		return fmt.Errorf("state is %s", got)
+	}
+	return nil
+}
+
+func (g *rig) compare(word string) error {
+	name, number, _ := strings.Cut(word, "=")
+	want, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return err
+	}
+	s, _ := g.Circuit(key)
+	got := map[string]uint64{
+		"n": s.Calls, "f": s.Failures, "c": uint64(s.ConsecutiveFailures), "r": s.Rejected, "e": s.Neutral,
+		"stale": s.Stale, "double": s.DoubleDone, "lost": s.LeaseExpired, "probes": s.Probes,
+	}[name]
+	if got != want {
+		return fmt.Errorf("%s is %d", name, got)
+	}
+	return nil
+}
