@@ -115,7 +115,7 @@ func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 		c.FinishedAt = append(c.FinishedAt, run.FinishedAt)
 		c.CorrelationID = append(c.CorrelationID, clean(run.CorrelationID, maxID))
 		c.TraceID = append(c.TraceID, clean(run.TraceID, maxID))
-		c.ApiKeyID = append(c.ApiKeyID, clean(run.APIKeyID, maxName))
+		c.APIKeyID = append(c.APIKeyID, clean(run.APIKeyID, maxName))
 		c.Operation = append(c.Operation, string(run.Operation))
 		c.Dialect = append(c.Dialect, string(run.Dialect))
 		c.Configuration = append(c.Configuration, clean(run.Configuration, maxName))
@@ -126,10 +126,10 @@ func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 		c.Outcome = append(c.Outcome, string(run.Outcome))
 		c.FailureClass = append(c.FailureClass, string(run.FailureClass))
 		c.FailureReason = append(c.FailureReason, string(run.FailureReason))
-		c.HttpStatus = append(c.HttpStatus, int32(run.HTTPStatus))
+		c.HTTPStatus = append(c.HTTPStatus, int32(run.HTTPStatus))
 		c.LatencyMs = append(c.LatencyMs, millis(run.Latency))
 		c.OverheadUs = append(c.OverheadUs, max(0, run.Overhead.Microseconds()))
-		c.TtftMs = append(c.TtftMs, millisOrNull(run.TTFT))
+		c.TTFTMs = append(c.TTFTMs, millisOrNull(run.TTFT))
 		c.Streamed = append(c.Streamed, run.Streamed)
 		c.Attempts = append(c.Attempts, int32(t.reached))
 		c.Fallbacks = append(c.Fallbacks, int32(fallbacks(run.Attempts)))
@@ -140,7 +140,7 @@ func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 		c.ReasoningTokens = append(c.ReasoningTokens, countOrNull(t.usage.Reasoning))
 		c.UsageEstimated = append(c.UsageEstimated, t.usage.Estimated)
 		c.UsageAnomaly = append(c.UsageAnomaly, t.usage.Anomaly)
-		c.CostUsd = append(c.CostUsd, t.cost)
+		c.CostUSD = append(c.CostUSD, t.cost)
 		c.Unpriced = append(c.Unpriced, t.unpriced)
 	}
 	return c
@@ -163,7 +163,7 @@ func attemptColumns(runs []*llm.Run) dbgen.InsertAttemptsParams {
 			c.FailureReason = append(c.FailureReason, string(a.FailureReason))
 			c.UpstreamStatus = append(c.UpstreamStatus, int32(a.UpstreamStatus))
 			c.LatencyMs = append(c.LatencyMs, millisOrNull(a.Latency))
-			c.TtftMs = append(c.TtftMs, millisOrNull(a.TTFT))
+			c.TTFTMs = append(c.TTFTMs, millisOrNull(a.TTFT))
 			c.Slow = append(c.Slow, a.Slow)
 			c.Retries = append(c.Retries, int32(a.Retries))
 			c.CircuitState = append(c.CircuitState, a.CircuitState)
@@ -176,7 +176,7 @@ func attemptColumns(runs []*llm.Run) dbgen.InsertAttemptsParams {
 			c.ReasoningTokens = append(c.ReasoningTokens, countOrNull(a.Usage.Reasoning))
 			c.UsageEstimated = append(c.UsageEstimated, a.Usage.Estimated)
 			c.UsageAnomaly = append(c.UsageAnomaly, a.Usage.Anomaly)
-			c.CostUsd = append(c.CostUsd, costOrNull(a.Cost))
+			c.CostUSD = append(c.CostUSD, costOrNull(a.Cost))
 			c.Unpriced = append(c.Unpriced, a.Unpriced)
 		}
 	}

@@ -101,7 +101,7 @@ type InsertAttemptsParams struct {
 	FailureReason     []string
 	UpstreamStatus    []int32
 	LatencyMs         []int64
-	TtftMs            []int64
+	TTFTMs            []int64
 	Slow              []bool
 	Retries           []int32
 	CircuitState      []string
@@ -114,7 +114,7 @@ type InsertAttemptsParams struct {
 	ReasoningTokens   []int64
 	UsageEstimated    []bool
 	UsageAnomaly      []bool
-	CostUsd           []decimal.Decimal
+	CostUSD           []decimal.Decimal
 	Unpriced          []bool
 }
 
@@ -132,7 +132,7 @@ func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttempt
 		arg.FailureReason,
 		arg.UpstreamStatus,
 		arg.LatencyMs,
-		arg.TtftMs,
+		arg.TTFTMs,
 		arg.Slow,
 		arg.Retries,
 		arg.CircuitState,
@@ -145,7 +145,7 @@ func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttempt
 		arg.ReasoningTokens,
 		arg.UsageEstimated,
 		arg.UsageAnomaly,
-		arg.CostUsd,
+		arg.CostUSD,
 		arg.Unpriced,
 	)
 	if err != nil {
@@ -180,7 +180,7 @@ func (q *Queries) ListAttempts(ctx context.Context, db DBTX, runID uuid.UUID) ([
 			&i.FailureReason,
 			&i.UpstreamStatus,
 			&i.LatencyMs,
-			&i.TtftMs,
+			&i.TTFTMs,
 			&i.Slow,
 			&i.Retries,
 			&i.CircuitState,
@@ -193,7 +193,7 @@ func (q *Queries) ListAttempts(ctx context.Context, db DBTX, runID uuid.UUID) ([
 			&i.ReasoningTokens,
 			&i.UsageEstimated,
 			&i.UsageAnomaly,
-			&i.CostUsd,
+			&i.CostUSD,
 			&i.Unpriced,
 		); err != nil {
 			return nil, err

@@ -48,11 +48,11 @@ type ListHealthRow struct {
 	Samples        int64
 	Successes      int64
 	LatencySamples int64
-	TtftSamples    int64
+	TTFTSamples    int64
 	LatencyMeanMs  float64
 	LatencyP50Ms   float64
 	LatencyP99Ms   float64
-	TtftP50Ms      float64
+	TTFTP50Ms      float64
 }
 
 // Health is a read model over attempts that reached a verdict in the window:
@@ -77,11 +77,11 @@ func (q *Queries) ListHealth(ctx context.Context, db DBTX, arg ListHealthParams)
 			&i.Samples,
 			&i.Successes,
 			&i.LatencySamples,
-			&i.TtftSamples,
+			&i.TTFTSamples,
 			&i.LatencyMeanMs,
 			&i.LatencyP50Ms,
 			&i.LatencyP99Ms,
-			&i.TtftP50Ms,
+			&i.TTFTP50Ms,
 		); err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ type TelemetryAttempt struct {
 	FailureReason     *string
 	UpstreamStatus    *int32
 	LatencyMs         *int64
-	TtftMs            *int64
+	TTFTMs            *int64
 	Slow              bool
 	Retries           int32
 	CircuitState      *string
@@ -54,7 +54,7 @@ type TelemetryAttempt struct {
 	ReasoningTokens   *int64
 	UsageEstimated    bool
 	UsageAnomaly      bool
-	CostUsd           *decimal.Decimal
+	CostUSD           *decimal.Decimal
 	Unpriced          bool
 }
 
@@ -64,7 +64,7 @@ type TelemetryRun struct {
 	FinishedAt       time.Time
 	CorrelationID    string
 	TraceID          *string
-	ApiKeyID         *string
+	APIKeyID         *string
 	Operation        string
 	Dialect          string
 	Configuration    *string
@@ -75,10 +75,10 @@ type TelemetryRun struct {
 	Outcome          string
 	FailureClass     *string
 	FailureReason    *string
-	HttpStatus       int32
+	HTTPStatus       int32
 	LatencyMs        int64
 	OverheadUs       *int64
-	TtftMs           *int64
+	TTFTMs           *int64
 	Streamed         bool
 	CacheHit         bool
 	IdempotentReplay bool
@@ -92,6 +92,6 @@ type TelemetryRun struct {
 	ReasoningTokens  *int64
 	UsageEstimated   bool
 	UsageAnomaly     bool
-	CostUsd          *decimal.Decimal
+	CostUSD          *decimal.Decimal
 	Unpriced         bool
 }

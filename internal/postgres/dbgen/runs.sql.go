@@ -62,7 +62,7 @@ func (q *Queries) FindRun(ctx context.Context, db DBTX, runID uuid.UUID) (Teleme
 		&i.FinishedAt,
 		&i.CorrelationID,
 		&i.TraceID,
-		&i.ApiKeyID,
+		&i.APIKeyID,
 		&i.Operation,
 		&i.Dialect,
 		&i.Configuration,
@@ -73,10 +73,10 @@ func (q *Queries) FindRun(ctx context.Context, db DBTX, runID uuid.UUID) (Teleme
 		&i.Outcome,
 		&i.FailureClass,
 		&i.FailureReason,
-		&i.HttpStatus,
+		&i.HTTPStatus,
 		&i.LatencyMs,
 		&i.OverheadUs,
-		&i.TtftMs,
+		&i.TTFTMs,
 		&i.Streamed,
 		&i.CacheHit,
 		&i.IdempotentReplay,
@@ -90,7 +90,7 @@ func (q *Queries) FindRun(ctx context.Context, db DBTX, runID uuid.UUID) (Teleme
 		&i.ReasoningTokens,
 		&i.UsageEstimated,
 		&i.UsageAnomaly,
-		&i.CostUsd,
+		&i.CostUSD,
 		&i.Unpriced,
 	)
 	return i, err
@@ -149,7 +149,7 @@ type InsertRunsParams struct {
 	FinishedAt       []time.Time
 	CorrelationID    []string
 	TraceID          []string
-	ApiKeyID         []string
+	APIKeyID         []string
 	Operation        []string
 	Dialect          []string
 	Configuration    []string
@@ -160,10 +160,10 @@ type InsertRunsParams struct {
 	Outcome          []string
 	FailureClass     []string
 	FailureReason    []string
-	HttpStatus       []int32
+	HTTPStatus       []int32
 	LatencyMs        []int64
 	OverheadUs       []int64
-	TtftMs           []int64
+	TTFTMs           []int64
 	Streamed         []bool
 	Attempts         []int32
 	Fallbacks        []int32
@@ -174,7 +174,7 @@ type InsertRunsParams struct {
 	ReasoningTokens  []int64
 	UsageEstimated   []bool
 	UsageAnomaly     []bool
-	CostUsd          []decimal.Decimal
+	CostUSD          []decimal.Decimal
 	Unpriced         []bool
 }
 
@@ -188,7 +188,7 @@ func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams)
 		arg.FinishedAt,
 		arg.CorrelationID,
 		arg.TraceID,
-		arg.ApiKeyID,
+		arg.APIKeyID,
 		arg.Operation,
 		arg.Dialect,
 		arg.Configuration,
@@ -199,10 +199,10 @@ func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams)
 		arg.Outcome,
 		arg.FailureClass,
 		arg.FailureReason,
-		arg.HttpStatus,
+		arg.HTTPStatus,
 		arg.LatencyMs,
 		arg.OverheadUs,
-		arg.TtftMs,
+		arg.TTFTMs,
 		arg.Streamed,
 		arg.Attempts,
 		arg.Fallbacks,
@@ -213,7 +213,7 @@ func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams)
 		arg.ReasoningTokens,
 		arg.UsageEstimated,
 		arg.UsageAnomaly,
-		arg.CostUsd,
+		arg.CostUSD,
 		arg.Unpriced,
 	)
 	if err != nil {
@@ -279,7 +279,7 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 			&i.FinishedAt,
 			&i.CorrelationID,
 			&i.TraceID,
-			&i.ApiKeyID,
+			&i.APIKeyID,
 			&i.Operation,
 			&i.Dialect,
 			&i.Configuration,
@@ -290,10 +290,10 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 			&i.Outcome,
 			&i.FailureClass,
 			&i.FailureReason,
-			&i.HttpStatus,
+			&i.HTTPStatus,
 			&i.LatencyMs,
 			&i.OverheadUs,
-			&i.TtftMs,
+			&i.TTFTMs,
 			&i.Streamed,
 			&i.CacheHit,
 			&i.IdempotentReplay,
@@ -307,7 +307,7 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 			&i.ReasoningTokens,
 			&i.UsageEstimated,
 			&i.UsageAnomaly,
-			&i.CostUsd,
+			&i.CostUSD,
 			&i.Unpriced,
 		); err != nil {
 			return nil, err
@@ -375,7 +375,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.FinishedAt,
 			&i.CorrelationID,
 			&i.TraceID,
-			&i.ApiKeyID,
+			&i.APIKeyID,
 			&i.Operation,
 			&i.Dialect,
 			&i.Configuration,
@@ -386,10 +386,10 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.Outcome,
 			&i.FailureClass,
 			&i.FailureReason,
-			&i.HttpStatus,
+			&i.HTTPStatus,
 			&i.LatencyMs,
 			&i.OverheadUs,
-			&i.TtftMs,
+			&i.TTFTMs,
 			&i.Streamed,
 			&i.CacheHit,
 			&i.IdempotentReplay,
@@ -403,7 +403,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.ReasoningTokens,
 			&i.UsageEstimated,
 			&i.UsageAnomaly,
-			&i.CostUsd,
+			&i.CostUSD,
 			&i.Unpriced,
 		); err != nil {
 			return nil, err
