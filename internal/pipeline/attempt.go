@@ -14,7 +14,7 @@ func attempt(ctx context.Context, call *llm.Call, emit llm.Emit, next Handler) (
 	returned := false
 	defer func() {
 		if !returned {
-			err = &llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonPanic, Target: call.Target}
+			err = panicked(call.Target)
 		}
 		settle(call.Signals.Attempt(), result, err, time.Now())
 	}()
@@ -42,4 +42,10 @@ func settle(row *llm.Attempt, result *llm.Result, err error, now time.Time) {
 			row.UpstreamStatus = f.Status
 		}
 	}
+}
+
+// panicked is the failure of a handler that did not return, for the rows: the
+// panic itself goes on.
+func panicked(target llm.Target) *llm.Failure {
+	return &llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonPanic, Target: target}
 }

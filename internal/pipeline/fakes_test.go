@@ -176,16 +176,19 @@ func usage(u llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage
 
 func done(raw string) llm.Event { return llm.Event{Kind: llm.EventTerminal, Raw: []byte(raw)} }
 
-// client is the far end of emit: it keeps what it is sent.
+// client is the far end of emit: it keeps what it is sent. It leaves only once,
+// so that whoever writes to it after that is found out.
 type client struct {
 	events []string
 	more   []bool
 	leaves int   // after so many events; 0 = never
 	why    error // with which error
+	left   bool
 }
 
 func (c *client) emit(event llm.Event) error {
-	if c.leaves > 0 && len(c.events) == c.leaves {
+	if c.leaves > 0 && len(c.events) == c.leaves && !c.left {
+		c.left = true
 		return c.why
 	}
 	c.events = append(c.events, string(event.Raw))
@@ -214,6 +217,13 @@ func (r *records) only(t *testing.T) llm.Run {
 		t.Fatalf("%d runs recorded, want exactly 1", len(r.runs))
 	}
 	return r.runs[0]
+}
+
+// last returns the run that was recorded last.
+func (r *records) last() llm.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs[len(r.runs)-1]
 }
 
 // prices is a Pricer: USD per million tokens, input and output, by model.

@@ -26,15 +26,14 @@ func (t *Telemetry) Name() string { return "telemetry" }
 // Priority puts it outermost: what nobody inside sees is recorded here.
 func (t *Telemetry) Priority() int { return priorityTelemetry }
 
-// Wrap records the run after next. A panic inside ends here as a failure with
-// reason panic, which the api answers with a 500 and logs: one broken call
-// does not take the others down.
+// Wrap records the run after next. A panic is recorded as the failure it is for
+// the client and goes on to whoever serves the call, with its stack.
 func (t *Telemetry) Wrap(next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
 		returned := false
 		defer func() {
 			if !returned {
-				result, err = nil, panicked(recover())
+				err = panicked(llm.Target{})
 			}
 			t.record(call, result, err)
 		}()
@@ -98,8 +97,8 @@ func served(signals *llm.Signals, err error) bool {
 	return err == nil || signals.Committed || llm.Judge(err).Answer == llm.AnswerClientError
 }
 
-// statusOf is the HTTP status of the call as an access log shows it: 499 for a
-// client that left, and the 200 that a stream began with even if it broke.
+// statusOf is the HTTP status that an access log shows for the call. Nobody is
+// left to be sent the 499.
 func statusOf(call *llm.Call, err error) int {
 	const ok, clientClosedRequest = 200, 499
 	switch {
@@ -107,8 +106,6 @@ func statusOf(call *llm.Call, err error) int {
 		return ok
 	case llm.Judge(err).Answer == llm.AnswerClientLeft:
 		return clientClosedRequest
-	case call.Signals.Committed:
-		return ok
 	default:
 		return call.StatusOf(err)
 	}

@@ -37,7 +37,7 @@ func account(t *testing.T, pricer pipeline.Pricer, call *llm.Call, alphaDoes beh
 // reports is a whole answer with the given usage.
 func reports(u llm.Usage) behaviour {
 	return func(_ context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
-		return &llm.Result{Target: call.Target, Status: 200, Usage: u}, nil
+		return &llm.Result{Target: call.Target, Status: 200, Usage: u, OutputBytes: 40}, nil
 	}
 }
 
