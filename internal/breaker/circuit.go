@@ -22,8 +22,8 @@ type circuit struct {
 	version  uint64    // of the policy in force
 	off      bool      // that policy does not enable the circuit
 	settings *Settings // of the last policy that did
-	base     samples // of the tally when the generation began
-	opened   Counts  // what opened it, while open
+	base     samples   // of the tally when the generation began
+	opened   Counts    // what opened it, while open
 	idle     idleness
 }
 

@@ -142,9 +142,7 @@ func (m *machine) record(o Outcome, in instant) *transition {
 	case Success:
 		m.endStreak(in.now)
 	case Failure:
-		if m.streak.faded(in.now, o.Took, in.settings.memory()) {
-			m.endStreak(m.streak.last)
-		}
+		m.fade(o.Took, in)
 		m.streak.fail(in.now)
 	}
 	switch {
@@ -328,15 +326,26 @@ func (m *machine) settleBackoff(in instant) {
 	m.backoff.decay(elapsed(until, m.backoff.healthySince), in.settings.StepDecay)
 }
 
+// fade ends a streak that a call which ended now after took is too late to
+// continue (R27).
+func (m *machine) fade(took time.Duration, in instant) {
+	if m.streak.faded(in.now, took, in.settings.memory()) {
+		m.endStreak(m.streak.last)
+	}
+}
+
 // pristine reports whether a circuit has nothing to remember: one made anew
-// would behave the same (R39).
-func (m *machine) pristine(in instant) bool {
-	if m.state != Closed || m.streak.failures > 0 && !m.streak.faded(in.now, 0, in.settings.memory()) {
+// would behave the same (R39). It works on a copy.
+func (m machine) pristine(in instant) bool {
+	if m.state != Closed {
 		return false
 	}
-	b := m.backoff
-	if b.step > 0 {
-		b.decay(elapsed(in.now, b.healthySince), in.settings.StepDecay)
+	m.fade(0, in)
+	if m.streak.failures > 0 {
+		return false
 	}
-	return b.step == 0
+	if m.backoff.step > 0 {
+		m.settleBackoff(in)
+	}
+	return m.backoff.step == 0
 }

@@ -1,0 +1,523 @@
+package breaker
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestAgainstNaiveModel drives a circuit, shell and all, with random calls at
+// random times, and compares everything that can be seen of it with a model
+// that keeps whole histories and recounts them each time.
+func TestAgainstNaiveModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWalk(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"":           w.compare,
+			"acquire":    w.acquire,
+			"done":       w.done,
+			"call":       func(t *rapid.T) { w.acquire(t); w.done(t) },
+			"firstToken": w.firstToken,
+			"within":     w.within,
+			"advance":    w.advance,
+			"until open ends": func(t *rapid.T) {
+				if w.model.state == Open {
+					w.model.now = max(w.model.now, w.model.openUntil)
+				}
+			},
+			"heartbeat": w.heartbeat,
+			"evict":     w.evict,
+		})
+	})
+}
+
+// walk is the registry under test, the model, and the permits both gave.
+type walk struct {
+	registry *Registry
+	model    *model
+	permits  []pair
+	told     []string
+}
+
+type pair struct {
+	real  *Permit
+	model *modelPermit
+}
+
+const walkKey = "a/b/c"
+
+func newWalk(t *rapid.T) *walk {
+	n := rapid.IntRange(1, 4).Draw(t, "half_open_calls")
+	seconds := func(name string, from, to int) time.Duration {
+		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
+	}
+	s := Settings{
+		Enabled: true, FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure_threshold"),
+		Cooldown: seconds("cooldown", 1, 30), CooldownMultiplier: float64(rapid.IntRange(1, 3).Draw(t, "multiplier")),
+		CooldownJitter: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "jitter"), StepDecay: seconds("step_decay", 1, 60),
+		MaxRetryAfter: seconds("max_retry_after", 5, 100), HalfOpenCalls: n, SuccessThreshold: rapid.IntRange(1, n).Draw(t, "success_threshold"),
+		MaxHalfOpen: seconds("max_half_open", 1, 60), Lease: seconds("lease", 1, 30),
+		MaxNeutral: rapid.IntRange(1, 4).Draw(t, "max_neutral"), IdleTTL: seconds("idle_ttl", 1, 60),
+	}
+	s.MaxCooldown = s.Cooldown + seconds("max_cooldown", 0, 300)
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w := &walk{model: newModel(s)}
+	w.registry = New(Config{
+		Settings: func(string) Settings { return s },
+		OnEvent:  func(Event) {}, // taken from the outbox by hand
+		Now:      func() time.Duration { return w.model.now },
+		Jitter:   func() float64 { return w.model.jitter },
+	})
+	return w
+}
+
+func (w *walk) acquire(t *rapid.T) {
+	w.model.jitter = rapid.SampledFrom([]float64{0, 0.5, 0.75}).Draw(t, "u")
+	p := &Permit{}
+	err := w.registry.Acquire(walkKey, p)
+	mp, refusal := w.model.acquire()
+	if diff := cmp.Diff(fmt.Sprint(refusal), fmt.Sprint(err)); refusal != "" && diff != "" {
+		t.Fatalf("refusal (-model +circuit):\n%s", diff)
+	}
+	if (mp == nil) != (err != nil) {
+		t.Fatalf("admitted by the model: %v; by the circuit: %v", mp != nil, err)
+	}
+	if mp != nil {
+		if p.Probe() != mp.probe {
+			t.Fatalf("probe: model %v, circuit %v", mp.probe, p.Probe())
+		}
+		w.permits = append(w.permits, pair{p, mp})
+	}
+}
+
+func (w *walk) pick(t *rapid.T) (pair, bool) {
+	if len(w.permits) == 0 {
+		return pair{}, false
+	}
+	return w.permits[rapid.IntRange(0, len(w.permits)-1).Draw(t, "permit")], true
+}
+
+func (w *walk) done(t *rapid.T) {
+	p, ok := w.pick(t)
+	if !ok {
+		return
+	}
+	o := Outcome{
+		Kind: rapid.SampledFrom([]Kind{Success, Failure, Failure, Neutral}).Draw(t, "kind"),
+		Took: time.Duration(rapid.IntRange(0, 90).Draw(t, "took")) * time.Second,
+	}
+	if rapid.IntRange(0, 7).Draw(t, "hint") == 0 {
+		o.OpenFor = time.Duration(rapid.IntRange(1, 200).Draw(t, "open_for")) * time.Second
+	}
+	w.model.jitter = rapid.SampledFrom([]float64{0, 0.5, 0.75}).Draw(t, "u")
+	got, want := p.real.Done(o), w.model.done(p.model, o)
+	if got != want {
+		t.Fatalf("settlement of %+v: model %v, circuit %v", o, want, got)
+	}
+}
+
+func (w *walk) firstToken(t *rapid.T) {
+	if p, ok := w.pick(t); ok {
+		p.real.FirstToken()
+		w.model.firstToken(p.model)
+	}
+}
+
+func (w *walk) within(t *rapid.T) {
+	if p, ok := w.pick(t); ok {
+		d := time.Duration(rapid.IntRange(0, 120).Draw(t, "within")) * time.Second
+		p.real.Within(d)
+		w.model.within(p.model, d)
+	}
+}
+
+func (w *walk) advance(t *rapid.T) {
+	w.model.now += time.Duration(rapid.IntRange(0, 90_000).Draw(t, "ms")) * time.Millisecond
+}
+
+func (w *walk) heartbeat(*rapid.T) {
+	w.registry.tend()
+	w.model.heartbeat()
+}
+
+// evict may take the circuit away: nothing may be lost but its counters, and
+// what only a call longer than the idle time could tell: such a call no longer
+// continues a streak, and one that outlasts a second eviction counts again.
+func (w *walk) evict(t *rapid.T) {
+	_, before := w.registry.Circuit(walkKey)
+	w.registry.evictIdle()
+	if _, after := w.registry.Circuit(walkKey); before && !after {
+		if !w.model.forgettable() {
+			t.Fatalf("evicted with something to remember: %+v", w.model)
+		}
+		w.model.calls, w.model.failures, w.model.past = 0, 0, nil
+		for _, p := range w.permits {
+			p.model.outlast(w.model)
+		}
+	}
+}
+
+func (w *walk) compare(t *rapid.T) {
+	for e, ok := w.registry.outbox.take(); ok; e, ok = w.registry.outbox.take() {
+		w.told = append(w.told, fmt.Sprintf("%v→%v %s %v", e.From, e.To, e.Reason, e.OpenFor))
+	}
+	if diff := cmp.Diff(w.model.told, w.told); diff != "" {
+		t.Fatalf("events (-model +circuit):\n%s", diff)
+	}
+	s, ok := w.registry.Circuit(walkKey)
+	if !ok {
+		return
+	}
+	type seen struct {
+		State       State
+		Eligible    bool
+		RetryAfter  time.Duration
+		Calls       uint64
+		Failures    uint64
+		Consecutive int
+	}
+	m := w.model
+	want := seen{m.state, m.state == Open && m.now >= m.openUntil, 0, m.calls, m.failures, m.streakNow()}
+	if m.state == Open {
+		want.RetryAfter = max(0, m.openUntil-m.now)
+	}
+	got := seen{s.State, s.Eligible, s.RetryAfter, s.Calls, s.Failures, s.ConsecutiveFailures}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("snapshot (-model +circuit):\n%s", diff)
+	}
+}
+
+// model is the circuit told as a story: what happened since the last
+// transition, recounted whenever something must be decided.
+type model struct {
+	s           Settings
+	now         time.Duration
+	jitter      float64
+	state       State
+	story       int // counts transitions
+	told        []string
+	openUntil   time.Duration
+	step        int
+	closedAt    time.Duration
+	past        []ending       // of the present closed time
+	probes      []*modelPermit // of the present episode, in the order they were given
+	neutrals    int
+	idleMoments []span // of the episode, without a live lease
+	idleFrom    time.Duration
+
+	calls, failures uint64
+	openedBy        int // failures in a row that opened it
+}
+
+type ending struct {
+	at, took time.Duration
+	kind     Kind
+}
+
+type span struct{ from, to time.Duration }
+
+type modelPermit struct {
+	story       int
+	probe       bool
+	done, early bool
+	outlasted   bool // an eviction
+	verdict     Kind // of a probe; Neutral: none, or given back
+	live        bool // holds a lease
+	expires     time.Duration
+	renewUntil  time.Duration
+}
+
+// outlast is what an eviction does to a permit.
+func (p *modelPermit) outlast(m *model) {
+	if p.outlasted || m.current(p) {
+		p.outlasted, p.story = true, m.story
+	}
+}
+
+func newModel(s Settings) *model { return &model{s: s} }
+
+func (m *model) acquire() (*modelPermit, string) {
+	switch {
+	case m.state == Closed:
+		return &modelPermit{story: m.story}, ""
+	case m.state == Open && m.now < m.openUntil:
+		return nil, m.refusal(m.openUntil - m.now)
+	case m.state == Open:
+		m.move(HalfOpen, ReasonHalfOpen, 0)
+	case m.lapsed():
+		return nil, m.refusal(m.openUntil - m.now)
+	}
+	used := m.liveProbes() + m.verdicts(Success) + m.verdicts(Failure)
+	if used >= m.s.HalfOpenCalls {
+		return nil, m.refusal(m.shortestLease())
+	}
+	if m.liveProbes() == 0 {
+		m.idleMoments = append(m.idleMoments, span{m.idleFrom, m.now})
+	}
+	p := &modelPermit{story: m.story, probe: true, live: true, expires: m.now + m.s.Lease, renewUntil: m.now + m.s.MaxHalfOpen}
+	m.probes = append(m.probes, p)
+	return p, ""
+}
+
+func (m *model) refusal(left time.Duration) string {
+	if m.state == HalfOpen {
+		left = min(left, 5*time.Second)
+	}
+	wait := time.Duration(max(1, math.Ceil(left.Seconds()))) * time.Second
+	return fmt.Sprintf("circuit %s is %s: retry after %v", walkKey, m.state, wait)
+}
+
+func (m *model) done(p *modelPermit, o Outcome) Settlement {
+	if p.done {
+		return Ignored
+	}
+	p.done = true
+	return m.settle(p, o)
+}
+
+func (m *model) firstToken(p *modelPermit) {
+	if p.probe && !p.done && !p.early {
+		p.early = m.settle(p, Outcome{Kind: Success}) == Applied
+	}
+}
+
+func (m *model) settle(p *modelPermit, o Outcome) Settlement {
+	switch {
+	case m.state == Closed && m.current(p):
+		m.recordClosed(o)
+		return Applied
+	case p.story != m.story || m.state != HalfOpen:
+		return Stale
+	}
+	mine := p.live && m.now >= p.expires
+	if m.lapsed() {
+		if mine {
+			return Expired
+		}
+		return Stale
+	}
+	m.recordProbe(p, o)
+	return Applied
+}
+
+// current reports whether a permit counts in a closed circuit.
+func (m *model) current(p *modelPermit) bool {
+	return p.story == m.story || p.early && p.story == m.story-1
+}
+
+func (m *model) recordClosed(o Outcome) {
+	if o.Kind != Neutral {
+		m.past = append(m.past, ending{m.now, o.Took, o.Kind})
+		m.calls++
+	}
+	if o.Kind == Failure {
+		m.failures++
+	}
+	streak, _ := m.recount()
+	if o.OpenFor <= 0 && (o.Kind != Failure || streak < m.s.FailureThreshold) {
+		return
+	}
+	m.openedBy = streak
+	m.decay()
+	if o.OpenFor > 0 {
+		m.move(Open, ReasonRetryAfter, min(o.OpenFor, m.s.MaxRetryAfter))
+	} else {
+		m.move(Open, ReasonConsecutive, m.cooldown())
+	}
+}
+
+func (m *model) recordProbe(p *modelPermit, o Outcome) {
+	switch {
+	case p.early && o.Kind == Failure:
+		p.verdict = Failure
+	case !p.early:
+		p.verdict, p.live = o.Kind, false
+		m.neutrals++
+		if o.Kind != Neutral {
+			m.neutrals = 0
+		}
+		if m.liveProbes() == 0 {
+			m.idleFrom = m.now
+		}
+	}
+	m.calls = uint64(m.verdicts(Success) + m.verdicts(Failure))
+	m.failures = uint64(m.verdicts(Failure))
+	switch {
+	case o.OpenFor > 0:
+		m.reopen(ReasonRetryAfter, min(o.OpenFor, m.s.MaxRetryAfter))
+	case m.verdicts(Failure) > m.s.HalfOpenCalls-m.s.SuccessThreshold:
+		m.step++
+		m.reopen(ReasonProbeFailure, m.cooldown())
+	case m.verdicts(Success) >= m.s.SuccessThreshold:
+		m.move(Closed, ReasonProbeSuccess, 0)
+	case m.neutrals >= m.s.MaxNeutral:
+		m.reopen(ReasonHalfOpenTimeout, m.cooldown())
+	}
+}
+
+// lapsed re-opens an episode that is over.
+func (m *model) lapsed() bool {
+	if m.state != HalfOpen {
+		return false
+	}
+	for _, p := range m.probes {
+		if p.live && m.now >= p.expires {
+			m.reopen(ReasonProbeLost, m.cooldown())
+			return true
+		}
+	}
+	idle := time.Duration(0)
+	for _, s := range m.idleMoments {
+		idle += s.to - s.from
+	}
+	if m.liveProbes() == 0 {
+		idle += m.now - m.idleFrom
+	}
+	if idle >= m.s.MaxHalfOpen {
+		m.reopen(ReasonHalfOpenTimeout, m.cooldown())
+		return true
+	}
+	return false
+}
+
+func (m *model) heartbeat() {
+	if m.lapsed() || m.state != HalfOpen {
+		return
+	}
+	for _, p := range m.probes {
+		if p.live && m.now < p.renewUntil {
+			p.expires = m.now + m.s.Lease
+		}
+	}
+}
+
+func (m *model) within(p *modelPermit, d time.Duration) {
+	if p.live && !p.done && p.story == m.story {
+		p.renewUntil = m.now + d
+	}
+}
+
+func (m *model) reopen(reason string, d time.Duration) {
+	m.openedBy = 0
+	m.move(Open, reason, d)
+}
+
+func (m *model) move(to State, reason string, openFor time.Duration) {
+	m.told = append(m.told, fmt.Sprintf("%v→%v %s %v", m.state, to, reason, openFor))
+	m.state, m.openUntil = to, m.now+openFor
+	m.story++
+	m.past, m.probes, m.neutrals = nil, nil, 0
+	m.idleMoments, m.idleFrom, m.closedAt = nil, m.now, m.now
+	if to != Open { // an open circuit shows what opened it
+		m.calls, m.failures, m.openedBy = 0, 0, 0
+	}
+}
+
+// recount goes through the closed time behind and returns the failures in a row
+// at its end, and how much of it was healthy.
+func (m *model) recount() (streak int, healthy time.Duration) {
+	memory := 2 * m.s.Cooldown
+	var began, last, ill time.Duration
+	for _, e := range m.past {
+		if e.kind == Failure && streak > 0 && e.at-e.took-last > memory {
+			ill += last - began
+			streak = 0
+		}
+		switch {
+		case e.kind == Failure && streak == 0:
+			streak, began, last = 1, e.at, e.at
+		case e.kind == Failure:
+			streak, last = streak+1, e.at
+		case streak > 0:
+			ill += e.at - began
+			streak = 0
+		}
+	}
+	end := m.now
+	if streak > 0 {
+		end = began
+	}
+	return streak, end - m.closedAt - ill
+}
+
+// streakNow is the streak as a reader sees it.
+func (m *model) streakNow() int {
+	if m.state != Closed {
+		return m.openedBy
+	}
+	streak, _ := m.recount()
+	if streak > 0 && m.now-m.past[len(m.past)-1].at > 2*m.s.Cooldown {
+		return 0
+	}
+	return streak
+}
+
+func (m *model) decay() {
+	_, healthy := m.recount()
+	for n := 1; healthy >= m.s.StepDecay; n++ {
+		healthy -= m.s.StepDecay
+		m.step = max(0, m.step-1)
+		if n == 10 {
+			m.step = 0
+			return
+		}
+	}
+}
+
+// forgettable reports whether a new circuit would behave as this one.
+func (m *model) forgettable() bool {
+	if m.state != Closed || m.streakNow() > 0 {
+		return false
+	}
+	then := *m
+	if n := len(m.past); n > 0 { // the streak, if any, is over
+		then.past = append(m.past[:n:n], ending{at: m.past[n-1].at, kind: Success})
+	}
+	then.decay()
+	return then.step == 0
+}
+
+func (m *model) cooldown() time.Duration {
+	d := m.s.Cooldown
+	for range m.step {
+		d = min(m.s.MaxCooldown, time.Duration(float64(d)*m.s.CooldownMultiplier))
+	}
+	return d + time.Duration(float64(d)*m.s.CooldownJitter*m.jitter)
+}
+
+func (m *model) liveProbes() int {
+	n := 0
+	for _, p := range m.probes {
+		if p.live {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) verdicts(k Kind) int {
+	n := 0
+	for _, p := range m.probes {
+		if p.verdict == k {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) shortestLease() time.Duration {
+	least := 5 * time.Second
+	for _, p := range m.probes {
+		if p.live {
+			least = min(least, p.expires-m.now)
+		}
+	}
+	return least
+}
