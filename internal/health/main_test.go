@@ -1,0 +1,14 @@
+package health
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The test database's server belongs to the process and outlives the tests.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/breakwater-llm/breakwater/internal/postgres/private.(*process).watch"),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
+}
