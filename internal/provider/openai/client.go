@@ -54,6 +54,9 @@ func New(cfg Config) (*Client, error) {
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("base_url %q is no http or https URL", base.Redacted())
 	}
+	if base.Path == "" {
+		base.Path = "/"
+	}
 	transport := cfg.Transport
 	if transport == nil {
 		transport = provider.NewTransport()
