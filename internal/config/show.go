@@ -23,6 +23,15 @@ func (c *Config) Show(w io.Writer) error {
 	return nil
 }
 
+// ShowJSON returns what Show writes, as JSON.
+func (c *Config) ShowJSON() ([]byte, error) {
+	data, err := yaml.MarshalWithOptions(shown(reflect.ValueOf(c).Elem()), yaml.JSON())
+	if err != nil {
+		return nil, fmt.Errorf("show configuration: %w", err)
+	}
+	return data, nil
+}
+
 // bare is text that is written as it stands, without YAML's quotes.
 type bare string
 

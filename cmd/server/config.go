@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/breakwater-llm/breakwater/internal/config"
+)
+
+// configFlag is the flag that every command with a configuration has.
+type configFlag struct {
+	Path string `name:"config" default:"breakwater.yaml" placeholder:"FILE" help:"Configuration file."`
+}
+
+// load reads the configuration. A file that is missing or has faults is the
+// caller's to mend.
+func (f configFlag) load() (*config.Config, error) {
+	cfg, err := config.Load(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usageError{fmt.Errorf("%s does not exist: name a file with --config, for example examples/quickstart.yaml", f.Path)}
+	case err != nil:
+		return nil, usageError{err}
+	}
+	return cfg, nil
+}
+
+type configCmd struct {
+	Check  configCheckCmd  `cmd:"" help:"Report every fault of a file, each with its line and path."`
+	Show   configShowCmd   `cmd:"" help:"Print the effective configuration, secrets masked."`
+	Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the file."`
+}
+
+type configCheckCmd struct{ configFlag }
+
+// Run prints one line per fault and fails, or says that the file is good.
+func (c configCheckCmd) Run(std streams) error {
+	if _, err := c.load(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(std.Out, "%s is good\n", c.Path)
+	return err
+}
+
+type configShowCmd struct{ configFlag }
+
+// Run prints the configuration as YAML, defaults filled in.
+func (c configShowCmd) Run(std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	return cfg.Show(std.Out)
+}
+
+type configSchemaCmd struct{}
+
+// Run prints the schema.
+func (configSchemaCmd) Run(std streams) error {
+	schema, err := config.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.Out, string(schema))
+	return err
+}

@@ -1,0 +1,92 @@
+// Command breakwater is the gateway and the tools around it: one file per
+// subcommand, each of which parses its flags, calls one room and prints.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Set by the linker; `make build` fills them in.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+// Exit codes of every command.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError marks an error that the caller can mend by calling differently.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+type cli struct {
+	Serve     serveCmd     `cmd:"" help:"Run the gateway: API listener, admin listener, workers."`
+	Migrate   migrateCmd   `cmd:"" help:"Apply, revert or list the database migrations."`
+	Telemetry telemetryCmd `cmd:"" help:"Look after the telemetry tables."`
+	Config    configCmd    `cmd:"" help:"Check, show or describe the configuration."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	Out, Err io.Writer
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{Out: os.Stdout, Err: os.Stderr}))
+}
+
+// run parses the arguments, runs one command and returns its exit code. The
+// first signal ends the command's context, a second one the process.
+func run(args []string, std streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	exit := -1
+	parser, err := kong.New(&cli{},
+		kong.Name("breakwater"),
+		kong.Description("An LLM gateway: one binary between apps and providers."),
+		kong.Writers(std.Out, std.Err),
+		kong.Exit(func(code int) { exit = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(std),
+	)
+	if err != nil {
+		return report(std.Err, err)
+	}
+	parsed, err := parser.Parse(args)
+	if exit >= 0 {
+		return exit
+	}
+	if err != nil {
+		return report(std.Err, usageError{fmt.Errorf("%w; see breakwater --help", err)})
+	}
+	return report(std.Err, parsed.Run())
+}
+
+// report prints an error as one line and returns the exit code for it.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(w, "breakwater: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}

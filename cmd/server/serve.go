@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/breakwater-llm/breakwater/internal/app"
+	"github.com/breakwater-llm/breakwater/internal/config"
+)
+
+type serveCmd struct{ configFlag }
+
+// Run runs the gateway until a signal, and prints where it is and how to call
+// it once it listens.
+func (c serveCmd) Run(ctx context.Context, std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	log := app.NewLogger(cfg.Log, std.Err)
+	return app.Run(ctx, cfg, app.Options{
+		Version: version,
+		Commit:  commit,
+		Log:     log,
+		Listening: func(data, admin string) {
+			log.Info("listening", "listen", data, "admin_listen", admin)
+			fmt.Fprint(std.Out, greeting(cfg, data, admin))
+		},
+	})
+}
+
+// greeting is what a person sees who started the gateway: the URLs, and a call
+// that works as it is printed.
+func greeting(cfg *config.Config, data, admin string) string {
+	text := fmt.Sprintf("Breakwater %s is running.\n\n  API    http://%s/v1\n  Admin  http://%s\n", version, data, admin)
+	model, ok := firstModel(cfg)
+	if !ok {
+		return text + "\nNo configuration is declared, so there is nothing to call yet.\n"
+	}
+	return text + fmt.Sprintf(`
+Try it:
+
+  curl http://%s/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"model":"%s","messages":[{"role":"user","content":"hello"}]}'
+
+Stop it with Ctrl-C.
+`, data, model)
+}
+
+// firstModel returns something that clients may name.
+func firstModel(cfg *config.Config) (string, bool) {
+	if names := slices.Sorted(maps.Keys(cfg.Configurations)); len(names) > 0 {
+		return names[0], true
+	}
+	if targets := cfg.AllTargets(); cfg.DirectTargets && len(targets) > 0 {
+		return targets[0].Provider + "/" + targets[0].Model, true
+	}
+	return "", false
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/config"
+)
+
+// Options are what the gateway is told besides its configuration.
+type Options struct {
+	Version string
+	Commit  string
+	Log     *slog.Logger
+	// Listening is called once both listeners are bound, with their real
+	// addresses.
+	Listening func(data, admin string)
+}
+
+// flushTimeout bounds how long the last records may take to be written after
+// the last call has ended.
+const flushTimeout = 10 * time.Second
+
+// abortGrace is how long calls that were cut off at the end of draining may
+// take to tell their clients.
+const abortGrace = 2 * time.Second
+
+// Run runs the gateway until ctx ends, then drains it: readiness falls at once,
+// calls in flight may finish, every record is written. It returns an error when
+// the gateway could not start or something was lost on the way down.
+func Run(ctx context.Context, cfg *config.Config, opts Options) error {
+	db, err := ownDatabase(ctx, cfg.Database, opts.Log)
+	if err != nil {
+		return err
+	}
+	g, err := newGateway(ctx, cfg, db, opts)
+	if err != nil {
+		return errors.Join(err, db.Close(context.WithoutCancel(ctx)))
+	}
+	if err := g.start(ctx); err != nil {
+		return errors.Join(err, g.stop(context.WithoutCancel(ctx)))
+	}
+	if opts.Listening != nil {
+		opts.Listening(g.data.address(), g.admin.address())
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-g.broken:
+	}
+	return errors.Join(err, g.stop(context.WithoutCancel(ctx)))
+}
+
+// start brings everything up, in the order in which one relies on the other.
+func (g *gateway) start(ctx context.Context) error {
+	if err := g.schema.Start(ctx); err != nil {
+		return fmt.Errorf("prepare the database: %w", err)
+	}
+	g.circuits.Start()
+	g.health.Start()
+	if err := errors.Join(g.data.listen(), g.admin.listen()); err != nil {
+		return err
+	}
+	g.data.serve(g.broken)
+	g.admin.serve(g.broken)
+	g.gate.Open()
+	return nil
+}
+
+// stop takes everything down in the opposite order of what relies on it. The
+// admin listener, which serves the probes, closes last.
+func (g *gateway) stop(ctx context.Context) error {
+	g.log.Info("shutting down", "calls_in_flight", g.gate.Inside())
+	g.gate.Close() // readiness is 503 and new calls are refused from here on
+	g.drain(ctx)
+
+	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	err := errors.Join(
+		g.data.close(flushing),
+		g.circuits.Stop(flushing), // hands its last events to the recorder
+		g.recorder.Stop(flushing),
+		g.health.Stop(flushing),
+	)
+	g.schema.Stop()
+	g.pool.Close()
+	err = errors.Join(err, g.admin.close(flushing), g.db.Close(ctx))
+	g.log.Info("stopped")
+	return err
+}
+
+// drain lets calls in flight end: it goes on listening for drain_delay, so that
+// load balancers notice, waits up to drain_timeout, and then cuts off what is
+// left.
+func (g *gateway) drain(ctx context.Context) {
+	server := g.cfg.Server
+	if server.DrainDelay > 0 {
+		time.Sleep(server.DrainDelay)
+	}
+	g.data.stopAccepting()
+	waiting, cancel := context.WithTimeout(ctx, server.DrainTimeout)
+	defer cancel()
+	if g.gate.Drain(waiting) == nil {
+		return
+	}
+	g.log.Warn("draining took too long, calls are cut off", "calls_in_flight", g.gate.Inside(), "drain_timeout", server.DrainTimeout)
+	g.gate.Abort()
+	grace, cancel := context.WithTimeout(ctx, abortGrace)
+	defer cancel()
+	if err := g.gate.Drain(grace); err != nil {
+		g.log.Error("calls did not end when they were cut off", "calls_in_flight", g.gate.Inside())
+	}
+}

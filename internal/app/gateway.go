@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	goruntime "runtime"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/breakwater-llm/breakwater/internal/api"
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/config"
+	"github.com/breakwater-llm/breakwater/internal/health"
+	"github.com/breakwater-llm/breakwater/internal/pipeline"
+	"github.com/breakwater-llm/breakwater/internal/postgres"
+	"github.com/breakwater-llm/breakwater/internal/runs"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
+)
+
+// gateway is the running process: what lives as long as it does, and the
+// runtime that requests read.
+type gateway struct {
+	cfg *config.Config // the one the process started with: listeners, database
+	log *slog.Logger
+
+	db         *Database
+	pool       *pgxpool.Pool
+	schema     *schema
+	metrics    *telemetry.Metrics
+	recorder   *telemetry.Recorder
+	circuits   *breaker.Registry
+	bulkheads  *pipeline.Bulkheads
+	simulators *simulators
+	health     *health.Service
+
+	runtime atomic.Pointer[runtime]
+
+	gate        *api.Gate
+	data, admin *listener
+	broken      chan error // what ends the process from inside
+}
+
+// newGateway makes everything and starts nothing.
+func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Options) (*gateway, error) {
+	pool, err := postgres.Open(ctx, db.URL, postgres.Options{MaxConns: cfg.Database.MaxConns})
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	g := &gateway{
+		cfg: cfg, log: opts.Log, db: db, pool: pool,
+		schema:     &schema{url: db.URL, mode: cfg.Database.Migrate, log: opts.Log},
+		bulkheads:  new(pipeline.Bulkheads),
+		simulators: new(simulators),
+		gate:       api.NewGate(),
+		broken:     make(chan error, 1),
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	g.metrics = telemetry.NewMetrics(registry, known(cfg))
+	g.metrics.Build(opts.Version, opts.Commit, goruntime.Version())
+	g.recorder = telemetry.New(telemetry.Config{
+		Queue:         cfg.Telemetry.Queue,
+		FlushInterval: cfg.Telemetry.FlushInterval,
+		Node:          nodeName(),
+		BootID:        uuid.New(),
+	}, telemetry.NewRepository(pool), g.metrics, opts.Log)
+	g.schema.ready = g.recorder.Start // until then records wait in its queue
+	g.circuits = breaker.New(breaker.Config{
+		Settings: func(string) breaker.Settings { return breakerSettings(cfg.CircuitBreaker) },
+		OnEvent:  g.circuitChanged,
+	})
+	g.health = health.New(health.Settings(cfg.Health), cfg.AllTargets(), health.NewProviderHealthRepository(pool), opts.Log)
+	g.metrics.ReadFrom(telemetry.Sources{
+		Circuits:         g.circuits.Circuits,
+		Health:           g.health.Score,
+		DatabaseDegraded: g.databaseDegraded,
+	})
+
+	rt, err := g.newRuntime(cfg)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	g.runtime.Store(rt)
+	g.data = newListener("listen", cfg.Server.Listen, api.NewData(api.Data{
+		Snapshot: g.snapshot, Gate: g.gate, Degraded: g.degraded, Refusals: g.metrics, Log: opts.Log,
+	}), opts.Log)
+	g.admin = newListener("admin_listen", cfg.Server.AdminListen, g.newAdmin(registry), opts.Log)
+	return g, nil
+}
+
+func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
+	recorded := runs.NewRepository(g.pool)
+	return api.NewAdmin(api.Admin{
+		Snapshot:     g.snapshot,
+		Gate:         g.gate,
+		Degraded:     g.degraded,
+		Circuits:     g.circuits,
+		Events:       recorded,
+		Runs:         recorded,
+		Health:       g.health,
+		DatabaseAway: func(err error) bool { return errors.Is(err, postgres.ErrUnavailable) },
+		Config:       g.maskedConfig,
+		Simulators:   g.simulators,
+		Metrics:      promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Log:          g.log,
+	})
+}
+
+func (g *gateway) snapshot() *api.Snapshot { return g.runtime.Load().snapshot }
+
+// degraded names the helpers that are away while calls are served.
+func (g *gateway) degraded() []string {
+	if g.databaseDegraded() {
+		return []string{"database"}
+	}
+	return nil
+}
+
+func (g *gateway) databaseDegraded() bool { return !g.schema.Settled() || g.recorder.Degraded() }
+
+// circuitChanged records a transition and logs it, once.
+func (g *gateway) circuitChanged(e breaker.Event) {
+	g.recorder.CircuitEvent(e)
+	g.log.Info("circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
+		"reason", e.Reason, "open_for", e.OpenFor)
+}
+
+// known is what the labels of metrics are made of.
+func known(cfg *config.Config) telemetry.Known {
+	k := telemetry.Known{
+		Targets:      cfg.AllTargets(),
+		Direct:       cfg.DirectTargets,
+		RefusalCodes: api.RefusalCodes(),
+		Prices:       prices(cfg),
+	}
+	for name, c := range cfg.Configurations {
+		k.Configurations = append(k.Configurations, telemetry.KnownConfiguration{
+			Name: name, Targets: cfg.Targets(name), FallbackOn: c.Fallback(),
+		})
+	}
+	return k
+}
+
+// maskedConfig is the effective configuration as JSON, without its secrets.
+func (g *gateway) maskedConfig() ([]byte, error) { return g.runtime.Load().cfg.ShowJSON() }
+
+// nodeName is under what name this process writes circuit events.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}

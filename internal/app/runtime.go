@@ -1,0 +1,160 @@
+package app
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/api"
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/budget"
+	"github.com/breakwater-llm/breakwater/internal/config"
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/pipeline"
+	"github.com/breakwater-llm/breakwater/internal/provider"
+	"github.com/breakwater-llm/breakwater/internal/provider/openai"
+	"github.com/breakwater-llm/breakwater/internal/provider/simulated"
+)
+
+// policyName is what operators see as the policy of every circuit: there is
+// one, the base profile.
+const policyName = "circuit_breaker"
+
+// runtime is everything that follows from one configuration and from nothing
+// else. A request reads one runtime; what outlives a configuration (circuits,
+// places in bulkheads, simulated models, records) lives in the gateway.
+type runtime struct {
+	cfg       *config.Config
+	providers *provider.Registry
+	snapshot  *api.Snapshot
+}
+
+// newRuntime builds the runtime of a configuration. The order of the pipeline
+// is the list in this function.
+func (g *gateway) newRuntime(cfg *config.Config) (*runtime, error) {
+	providers, err := g.newProviders(cfg)
+	if err != nil {
+		return nil, err
+	}
+	terminal := pipeline.NewTerminal(providers, policies(cfg, g.bulkheads))
+	stack, err := pipeline.New(terminal.Handle,
+		pipeline.NewTelemetry(g.recorder),
+		pipeline.NewFallback(g.health),
+		pipeline.NewUsage(prices(cfg)),
+		pipeline.NewCircuitBreaker(g.circuits, func(string) time.Duration { return cfg.CircuitBreaker.QuotaCooldown }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &runtime{cfg: cfg, providers: providers, snapshot: newSnapshot(cfg, stack)}, nil
+}
+
+func newSnapshot(cfg *config.Config, stack *pipeline.Stack) *api.Snapshot {
+	snapshot := &api.Snapshot{
+		Handle: stack.Handle,
+		Routes: routes(cfg),
+		Limits: api.Limits{
+			MaxBody:          int64(cfg.Server.MaxBody),
+			MaxInflightBytes: int64(cfg.Server.MaxInflightBytes),
+			RequestTimeout:   cfg.Server.RequestTimeout,
+			MaxStream:        cfg.Server.MaxStream,
+			WriteTimeout:     cfg.Server.WriteTimeout,
+		},
+		Policy: func(string) api.Policy {
+			return api.Policy{Name: policyName, Settings: breakerSettings(cfg.CircuitBreaker)}
+		},
+		MetricsToken: cfg.Server.MetricsToken.Reveal(),
+		LoadedAt:     time.Now(),
+	}
+	for _, m := range stack.Middlewares() {
+		snapshot.Middlewares = append(snapshot.Middlewares, api.Middleware{Name: m.Name(), Priority: m.Priority()})
+	}
+	return snapshot
+}
+
+// routes lists what clients may name: configurations, and direct targets where
+// they are allowed.
+func routes(cfg *config.Config) map[string]api.Route {
+	routes := map[string]api.Route{}
+	for name, c := range cfg.Configurations {
+		routes[name] = api.Route{
+			Configuration: name,
+			Targets:       cfg.Targets(name),
+			FallbackOn:    c.Fallback(),
+			Timeouts:      c.Timeouts.LLM(),
+		}
+	}
+	if !cfg.DirectTargets {
+		return routes
+	}
+	for _, target := range cfg.AllTargets() {
+		routes[target.Provider+"/"+target.Model] = api.Route{
+			Targets:    []llm.Target{target},
+			FallbackOn: llm.DefaultFallback(),
+		}
+	}
+	return routes
+}
+
+func (g *gateway) newProviders(cfg *config.Config) (*provider.Registry, error) {
+	clients := map[string]provider.Client{}
+	for name, p := range cfg.Providers {
+		client, err := g.newClient(name, p)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", name, err)
+		}
+		clients[name] = client
+	}
+	return provider.New(clients), nil
+}
+
+func (g *gateway) newClient(name string, p config.Provider) (provider.Client, error) {
+	if p.Kind == config.KindSimulated {
+		return simulated.New(g.simulators.model(name, p.Simulated), p.Timeouts.LLM())
+	}
+	return openai.New(openai.Config{BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Timeouts: p.Timeouts.LLM()})
+}
+
+func policies(cfg *config.Config, bulkheads *pipeline.Bulkheads) pipeline.Policies {
+	providers := map[string]pipeline.Policy{}
+	for name, p := range cfg.Providers {
+		providers[name] = pipeline.Policy{
+			MaxConcurrent: p.MaxConcurrent,
+			Retry:         pipeline.Retry{Max: p.Retry.Max, Base: p.Retry.Base, MaxDelay: p.Retry.MaxDelay, Jitter: p.Retry.Jitter},
+		}
+	}
+	return pipeline.Policies{Providers: providers, Bulkheads: bulkheads, Random: rand.Float64}
+}
+
+// prices lists the targets that have a price. A model with only one of the two
+// prices has none: half a cost would be taken for a whole one.
+func prices(cfg *config.Config) *budget.Prices {
+	table := map[llm.Target]budget.Price{}
+	for _, target := range cfg.AllTargets() {
+		m := cfg.Providers[target.Provider].Models[target.Model]
+		if m.Input == nil || m.Output == nil {
+			continue
+		}
+		table[target] = budget.Price{Input: *m.Input, CachedInput: m.CachedInput, CacheWrite: m.CacheWrite, Output: *m.Output}
+	}
+	return budget.NewPrices(table)
+}
+
+func breakerSettings(c config.CircuitBreaker) breaker.Settings {
+	return breaker.Settings{
+		Enabled:            c.Enabled,
+		FailureThreshold:   c.FailureThreshold,
+		Cooldown:           c.Cooldown,
+		CooldownMultiplier: c.CooldownMultiplier,
+		MaxCooldown:        c.MaxCooldown,
+		CooldownJitter:     c.CooldownJitter,
+		MaxRetryAfter:      c.MaxRetryAfter,
+		HalfOpenCalls:      c.HalfOpenCalls,
+		SuccessThreshold:   c.SuccessThreshold,
+		MaxHalfOpen:        c.MaxHalfOpen,
+		Lease:              c.Lease,
+		StepDecay:          c.StepDecay,
+		MaxNeutral:         breaker.DefaultMaxNeutral,
+		IdleTTL:            breaker.DefaultIdleTTL,
+	}
+}
