@@ -58,20 +58,11 @@ func (a *answer) commit() error {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no") // proxies that buffer would hold the stream back
-	sayServed(header, a.reached(), a.inHand())
+	sayServed(header, a.call.Signals.Reached(), a.inHand())
 	return nil
 }
 
-// reached counts the upstreams asked so far, the one that is streaming
-// included: its attempt is closed only when the stream has ended.
-func (a *answer) reached() int {
-	n := a.call.Signals.Reached()
-	if len(a.call.Signals.Attempts) > 0 && !a.call.Signals.Attempt().Reached {
-		n++
-	}
-	return n
-}
-
+// inHand is the target whose stream is being sent.
 func (a *answer) inHand() llm.Target {
 	if len(a.call.Signals.Attempts) == 0 {
 		return llm.Target{}

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 // firstRead is how much room a body of unannounced length gets at first.
@@ -31,18 +34,17 @@ func (h *held) release() {
 	h.from, h.taken = nil, 0
 }
 
-// read reads a whole body, once. Returns the fault that the client gets when the
-// body is too large, when too much is held already, or when it cannot be read.
-// The client has until deadline to send it.
-func (b *bodies) read(w http.ResponseWriter, r *http.Request, limits Limits, deadline time.Time) (*held, error) {
+// read reads a whole body, once, while ctx lasts. Returns the fault that the
+// client gets when the body is too large, when too much is held already, or when
+// it cannot be read.
+func (b *bodies) read(ctx context.Context, w http.ResponseWriter, r *http.Request, limits Limits) (*held, error) {
 	if r.ContentLength > limits.MaxBody {
 		return nil, bodyTooLarge(limits.MaxBody)
 	}
-	// The deadline is taken off again: it would also end the wait for the
-	// client to leave, which goes on while the call runs.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(deadline)
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	// A client that stops sending must not hold the call beyond its end.
+	defer context.AfterFunc(ctx, func() {
+		_ = http.NewResponseController(w).SetReadDeadline(longAgo)
+	})()
 
 	h := &held{from: b}
 	err := h.fill(http.MaxBytesReader(w, r.Body, limits.MaxBody), r.ContentLength, limits.MaxInflightBytes)
@@ -50,15 +52,25 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request, limits Limits, dea
 		return h, nil
 	}
 	h.release()
+	return nil, unread(ctx, err, limits)
+}
+
+// longAgo is a deadline that ends a read at once.
+var longAgo = time.Unix(1, 0)
+
+// unread says what a client is told about a body that was not read.
+func unread(ctx context.Context, err error, limits Limits) error {
 	var tooLarge *http.MaxBytesError
-	var known *fault
+	var told *fault
 	switch {
-	case errors.As(err, &known):
-		return nil, known
+	case errors.As(err, &told):
+		return told
 	case errors.As(err, &tooLarge):
-		return nil, bodyTooLarge(limits.MaxBody)
+		return bodyTooLarge(limits.MaxBody)
+	case errors.Is(context.Cause(ctx), llm.ErrShutdown):
+		return shuttingDown()
 	default:
-		return nil, bodyUnreadable(err)
+		return bodyUnreadable()
 	}
 }
 

@@ -28,7 +28,7 @@ func (d *data) chat(c echo.Context) error {
 	}
 	defer leave()
 
-	body, err := d.bodies.read(c.Response().Writer, r, snapshot.Limits, clocks.deadline())
+	body, err := d.bodies.read(clocks.ctx, c.Response().Writer, r, snapshot.Limits)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 // error, or well.
 func streaming(end error, events ...string) api.Handler {
 	return func(_ context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
-		call.Signals.Open(targetA, time.Now())
+		reach(call, targetA)
 		for _, raw := range events {
 			if err := emit(llm.Event{Raw: []byte(raw), Kind: llm.EventContent}); err != nil {
 				return nil, err
@@ -148,7 +148,7 @@ func TestAStreamIsFlushedUnlessMoreIsInHand(t *testing.T) {
 	t.Parallel()
 	proceed := make(chan struct{})
 	g := setup(t, func(_ context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
-		call.Signals.Open(targetA, time.Now())
+		reach(call, targetA)
 		_ = emit(llm.Event{Raw: []byte(role), More: true})
 		_ = emit(llm.Event{Raw: []byte(hel)})
 		<-proceed

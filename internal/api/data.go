@@ -73,5 +73,5 @@ func logUnexpected(log *slog.Logger, c echo.Context, err error, f *fault) {
 	if errors.As(err, &p) {
 		return // logged where it was caught, with its stack
 	}
-	log.Error("request failed by a fault of the gateway", "run_id", identityOf(c).run, "error", err)
+	log.Error("request failed by a fault of the gateway", "run_id", identityOf(c).run, "error", err, "cause", errors.Unwrap(err))
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,7 +59,7 @@ var (
 	rowUnauthorized = row{http.StatusUnauthorized, "authentication_error", "invalid_token"}
 	rowCrossOrigin  = row{http.StatusForbidden, "permission_error", "cross_origin"}
 	rowMisdirected  = row{http.StatusMisdirectedRequest, "invalid_request_error", "misdirected_host"}
-	rowUnavailable  = row{http.StatusServiceUnavailable, "service_unavailable_error", "database_unavailable"}
+	rowDatabaseAway = row{http.StatusServiceUnavailable, "service_unavailable_error", "database_unavailable"}
 )
 
 // RefusalCodes lists every code under which the data plane refuses a request
@@ -158,6 +159,9 @@ func faultOf(c echo.Context, err error) *fault {
 		case http.StatusMethodNotAllowed:
 			return methodNotAllowed(c)
 		}
+	}
+	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
+		return clientLeft()
 	}
 	return internalFault(identityOf(c))
 }

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-
-	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 // query reads the parameters of a URL strictly: one that is unknown, given
@@ -86,31 +83,9 @@ func (q *query) instant(name string) time.Time {
 	return t.UTC()
 }
 
-// target reads a circuit key; absent is zero.
-func (q *query) target(name string) llm.Target {
-	value := q.values.Get(name)
-	if value == "" {
-		return llm.Target{}
-	}
-	target, ok := llm.ParseTarget(value)
-	if !ok {
-		q.fail(name, "%s must be a circuit key, provider/model/region.", name)
-	}
-	return target
-}
-
 func list(words []string) string {
 	if len(words) == 0 {
 		return "none"
 	}
 	return strings.Join(words, ", ")
-}
-
-// runID reads the run id of a path.
-func runID(c echo.Context) (uuid.UUID, error) {
-	id, err := uuid.Parse(c.Param("run_id"))
-	if err != nil {
-		return uuid.UUID{}, invalidValue("run_id", "The run id must be a UUID, as in the X-Request-ID of an answer.")
-	}
-	return id, nil
 }

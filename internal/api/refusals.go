@@ -19,6 +19,12 @@ func internalFault(id identity) *fault {
 	return &fault{row: answers[llm.AnswerInternal], message: internalMessage(id.run.String())}
 }
 
+// clientLeft is read by nobody; it keeps a departure from looking like a fault
+// of ours.
+func clientLeft() *fault {
+	return &fault{row: answers[llm.AnswerClientLeft], message: "The client left before the answer was there."}
+}
+
 func unknownURL(r *http.Request) *fault {
 	return &fault{row: rowUnknownURL, message: fmt.Sprintf("There is no %s %s here; check the base URL and the path.", r.Method, r.URL.Path)}
 }
@@ -42,10 +48,10 @@ func tooManyBytes(limit int64) *fault {
 		message: fmt.Sprintf("The bodies of all requests in flight would be over max_inflight_bytes, %d bytes; retry in 1 s.", limit)}
 }
 
-// bodyUnreadable keeps the cause to itself: it speaks of connections, not of
-// the request.
-func bodyUnreadable(error) *fault {
-	return &fault{row: rowInvalidJSON, message: "The request body could not be read to its end; send it whole, with a correct Content-Length."}
+// bodyUnreadable does not show the cause: it speaks of connections, not of the
+// request.
+func bodyUnreadable() *fault {
+	return &fault{row: rowInvalidJSON, message: "The request body did not come to its end in time; send it whole, with a correct Content-Length."}
 }
 
 func modelNotFound(model string) *fault {
@@ -78,4 +84,9 @@ func crossOrigin() *fault {
 
 func metricsUnauthorized() *fault {
 	return &fault{row: rowUnauthorized, message: "The metrics need server.metrics_token as a bearer token in Authorization."}
+}
+
+func databaseAway() *fault {
+	return &fault{row: rowDatabaseAway, wait: soon,
+		message: "The database cannot be reached, so what it has recorded cannot be shown; calls are served meanwhile. Retry in 1 s."}
 }

@@ -1,13 +1,14 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,23 +198,60 @@ func TestDrainingRefusesNewCallsAndWaitsForThoseInside(t *testing.T) {
 
 func TestTheEndOfDrainingIsSaidToWhoeverIsLeft(t *testing.T) {
 	t.Parallel()
-	g := setup(t, waiting(hel))
-	inside := make(chan reply)
-	go func() { inside <- g.chat(t, nil) }()
-	for g.gate.Inside() == 0 {
-		<-time.After(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		g := setup(t, waiting(hel))
+		inside := make(chan reply)
+		go func() { inside <- g.chat(t, nil) }()
+		synctest.Wait()
+		g.gate.Close()
+		limited, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := g.gate.Drain(limited); err == nil || g.gate.Inside() != 1 {
+			t.Errorf("draining ended with %v although a call is inside", err)
+		}
+		g.gate.Abort()
+		if err := g.gate.Drain(t.Context()); err != nil {
+			t.Errorf("after the abort: %v", err)
+		}
+		if got := <-inside; !strings.Contains(got.body, "shutting") {
+			t.Errorf("the call inside ended with %q; want to be told of the shutdown", got.body)
+		}
+	})
+}
+
+func TestAClientThatStopsSendingIsNotWaitedForBeyondTheCall(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		end  func(g *gateway)
+		want int
+		code string
+	}{
+		"its time is up":      {func(*gateway) {}, 400, "invalid_json"},
+		"the gateway stopped": {func(g *gateway) { g.gate.Abort() }, 503, "shutting_down"},
 	}
-	g.gate.Close()
-	expired, cancel := context.WithCancelCause(t.Context())
-	cancel(fmt.Errorf("drain_timeout passed"))
-	if err := g.gate.Drain(expired); err == nil {
-		t.Error("draining ended although a call is inside")
-	}
-	g.gate.Abort()
-	if err := g.gate.Drain(t.Context()); err != nil {
-		t.Errorf("after the abort: %v", err)
-	}
-	if got := <-inside; !strings.Contains(got.body, "shutting") {
-		t.Errorf("the call inside ended with %q; want to be told of the shutdown", got.body)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := setup(t, uncalled(t))
+				conn, err := g.dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close() }()
+				_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Breakwater-Timeout: 5s\r\nContent-Length: 100\r\n\r\n{")
+				synctest.Wait()
+				tc.end(g)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode != tc.want || problemOf(t, string(body)).code() != tc.code {
+					t.Errorf("status %d, body %s", resp.StatusCode, body)
+				}
+			})
+		})
 	}
 }

@@ -22,6 +22,8 @@ type Snapshot struct {
 	Routes      map[string]Route
 	Limits      Limits
 	LoadedAt    time.Time
+	// Policy returns what governs a circuit.
+	Policy func(key string) Policy
 	// MetricsToken is asked for on /metrics; empty = open.
 	MetricsToken string
 }

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Admin is what the operator API is built on.
+type Admin struct {
+	// Snapshot returns the running configuration; each request asks once.
+	Snapshot func() *Snapshot
+	Gate     *Gate
+	Degraded func() []string
+	Circuits Circuits
+	Events   CircuitEvents
+	Runs     Runs
+	Health   Health
+	// DatabaseAway reports whether an error of Events or Runs means that the
+	// database cannot be reached.
+	DatabaseAway func(error) bool
+	// Config returns the effective configuration as JSON, its secrets masked.
+	Config     func() ([]byte, error)
+	Simulators Simulators
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	Log     *slog.Logger
+}
+
+// admin serves the operator API.
+type admin struct{ Admin }
+
+// NewAdmin returns the handler of the admin listener: the operator API, the
+// probes and the metrics. Until sign-in exists it belongs on a loopback address
+// only, and it answers to no other Host.
+func NewAdmin(deps Admin) http.Handler {
+	a := &admin{Admin: deps}
+	e := newEcho()
+	e.HTTPErrorHandler = a.fail
+	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
+		secureHeaders, onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
+	a.routes(e)
+	return e
+}
+
+// routes is the whole operator API.
+func (a *admin) routes(e *echo.Echo) {
+	e.GET("/api/v1/pipeline", a.pipeline)
+	e.GET("/api/v1/health/providers", a.providers)
+	e.GET("/api/v1/circuits", a.listCircuits)
+	e.GET("/api/v1/circuits/:key", a.getCircuit)
+	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents)
+	e.GET("/api/v1/runs", a.listRuns)
+	e.GET("/api/v1/runs/:run_id", a.getRun)
+	e.GET("/api/v1/config", a.config)
+	e.GET("/api/v1/simulated/:provider", a.getSimulated)
+	e.PUT("/api/v1/simulated/:provider", a.putSimulated)
+	e.GET("/metrics", a.metrics)
+	probes{gate: a.Gate, degraded: a.Degraded}.routes(e)
+}
+
+// fail answers a request that could not be served.
+func (a *admin) fail(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	f := faultOf(c, err)
+	if a.DatabaseAway(err) {
+		f = databaseAway()
+	}
+	logUnexpected(a.Log, c, err, f)
+	sendFault(c.Response(), writeLimit, f)
+}

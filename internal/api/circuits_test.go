@@ -1,0 +1,128 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/api"
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/runs"
+)
+
+var openCircuit = breaker.Snapshot{
+	Key: "alpha/m1/r1", Enabled: true, State: breaker.Open, Reason: "consecutive", Cause: "server_error", Generation: 7,
+	Since:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)),
+	RetryAfter: 20*time.Second + time.Microsecond,
+	Calls:      12, Failures: 9, ConsecutiveFailures: 5, Rejected: 130,
+}
+
+const (
+	openView = `"key":"alpha/m1/r1","provider":"alpha","model":"m1","region":"r1","state":"open","reason":"consecutive","class":"server_error",` +
+		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"consecutive_failures":5,"rejected":130,"policy":"default"`
+	untouchedView = `"key":"beta/vendor/m2/r2","provider":"beta","model":"vendor/m2","region":"r2","state":"closed","reason":null,"class":null,` +
+		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"consecutive_failures":0,"rejected":0,"policy":"default"`
+	removedView = `"key":"removed/m/r","provider":"removed","model":"m","region":"r","state":"closed","reason":null,"class":null,` +
+		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"consecutive_failures":0,"rejected":0,"policy":"default"`
+)
+
+// Targets that were never called are listed, too, and so is a circuit whose
+// target a reload removed.
+func TestCircuitsOfAllTargetsAreListed(t *testing.T) {
+	t.Parallel()
+	c := setupAdmin(t, func(a *api.Admin, _ *api.Snapshot) {
+		a.Circuits = circuits{openCircuit.Key: openCircuit, "removed/m/r": {Key: "removed/m/r", Generation: 1}}
+	})
+	got := c.get(t, "/api/v1/circuits")
+	want := `{"circuits":[{` + openView + `},{` + untouchedView + `},{` + removedView + `}]}` + "\n"
+	if got.status != 200 || got.body != want {
+		t.Errorf("status %d, body\n%s\nwant\n%s", got.status, got.body, want)
+	}
+}
+
+func TestACircuitIsShownWithItsPolicyAndHistory(t *testing.T) {
+	t.Parallel()
+	const policy = `"policy_settings":{"enabled":true,"failure_threshold":5,"cooldown_ms":30000,"cooldown_multiplier":2,"max_cooldown_ms":300000,"cooldown_jitter":0.25,` +
+		`"max_retry_after_ms":3600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000}`
+	tests := map[string]struct {
+		path    string
+		history history
+		want    string
+	}{
+		"in use": {
+			"/api/v1/circuits/alpha%2Fm1%2Fr1", history{events: eventsDown(1)},
+			"{" + openView + "," + policy + `,"events":[` + eventView(1) + `]}`,
+		},
+		"its target was never called": {
+			"/api/v1/circuits/beta%2Fvendor%2Fm2%2Fr2", history{events: []runs.Event{}},
+			"{" + untouchedView + "," + policy + `,"events":[]}`,
+		},
+		"the database is away": {
+			"/api/v1/circuits/alpha%2Fm1%2Fr1", history{err: errAway},
+			"{" + openView + "," + policy + `,"events":null}`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := setupAdmin(t, withCircuit(&tc.history)).get(t, tc.path)
+			if got.status != 200 || got.body != tc.want+"\n" {
+				t.Errorf("status %d, body\n%s\nwant\n%s", got.status, got.body, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheHistoryOfACircuitIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	c := setupAdmin(t, withCircuit(&history{events: eventsDown(120)}))
+	const path = "/api/v1/circuits/alpha%2Fm1%2Fr1/events"
+	tests := []struct {
+		query       string
+		first, last int64
+	}{
+		{"", 120, 71},
+		{"?before=71", 70, 21},
+		{"?before=21", 20, 1},
+	}
+	for _, tc := range tests {
+		got := c.get(t, path+tc.query)
+		if got.status != 200 || !strings.HasPrefix(got.body, `{"events":[`+eventView(tc.first)) || !strings.HasSuffix(got.body, eventView(tc.last)+"]}\n") {
+			t.Errorf("%s: status %d, body %s\nwant events %d to %d", tc.query, got.status, got.body, tc.first, tc.last)
+		}
+	}
+	if got := c.get(t, path+"?before=1"); got.status != 200 || got.body != `{"events":[]}`+"\n" {
+		t.Errorf("before the first: status %d, body %s", got.status, got.body)
+	}
+	for query, want := range map[string]int{"?before=121": 404, "?before=0": 400, "?before=x": 400, "?after=1": 400} {
+		if got := c.get(t, path+query); got.status != want {
+			t.Errorf("%s: status %d, want %d", query, got.status, want)
+		}
+	}
+}
+
+func withCircuit(h *history) func(*api.Admin, *api.Snapshot) {
+	return func(a *api.Admin, _ *api.Snapshot) {
+		a.Circuits, a.Events = circuits{openCircuit.Key: openCircuit}, h
+	}
+}
+
+// eventsDown returns the events n to 1.
+func eventsDown(n int64) []runs.Event {
+	events := make([]runs.Event, 0, n)
+	for ; n > 0; n-- {
+		events = append(events, runs.Event{
+			Node: "n1", Seq: n, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Provider: "alpha", Model: "m1", Region: "r1",
+			FromState: "closed", ToState: "open", Reason: "consecutive", Counts: json.RawMessage(`{"calls":9}`),
+			OpenForMs: ptr(int64(30_000)), Actor: "breaker",
+		})
+	}
+	return events
+}
+
+func eventView(seq int64) string {
+	return fmt.Sprintf(`{"node":"n1","boot_id":"00000000-0000-0000-0000-000000000000","seq":%d,"at":"2026-01-02T03:04:05Z","provider":"alpha","model":"m1","region":"r1",`+
+		`"from_state":"closed","to_state":"open","reason":"consecutive","counts":{"calls":9},"open_for_ms":30000,"actor":"breaker"}`, seq)
+}
