@@ -107,3 +107,7 @@ func (s *Service) Stop(ctx context.Context) error {
 func (s *Service) Score(t llm.Target) (score float64, known bool) {
 	return s.snapshot.Load().Targets[t].Score(s.declared.Load().settings.LatencyCeiling)
 }
+
+// Stale reports whether the last refresh failed, as it does while the database
+// is away.
+func (s *Service) Stale() bool { return s.snapshot.Load().stale }

@@ -177,7 +177,7 @@ func TestAFailedRefreshKeepsTheLastValuesAndSaysSo(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		report := service.Report()
-		if !report.Stale || !report.RefreshedAt.Equal(first) {
+		if !service.Stale() || !report.Stale || !report.RefreshedAt.Equal(first) {
 			t.Errorf("stale %t, refreshed at %v; want the first refresh, marked as stale", report.Stale, report.RefreshedAt)
 		}
 		if score, known := service.Score(alpha); !known || score != 1 {
@@ -190,7 +190,7 @@ func TestAFailedRefreshKeepsTheLastValuesAndSaysSo(t *testing.T) {
 		f.set(Aggregate{}, nil)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if service.Report().Stale {
+		if service.Stale() {
 			t.Error("still stale after a refresh that went well")
 		}
 		if _, known := service.Score(alpha); known {

@@ -139,7 +139,7 @@ func TestARunIsCountedInEveryFamilyItTouches(t *testing.T) {
 	m.Learn(known)
 	before := series(t, reg)
 	run := rescued()
-	m.observeRun(&run)
+	m.Record(run)
 
 	want := map[string]float64{
 		`requests_total{configuration="chat",operation="chat",outcome="success"}`:                             1,
@@ -172,7 +172,7 @@ func TestOnlyAVerdictIsTimed(t *testing.T) {
 			before := series(t, reg)
 			run := answered(noon)
 			run.Attempts = []llm.Attempt{{Target: alpha, Outcome: outcome, FailureClass: llm.ClassCancelled, Latency: ptr(time.Second)}}
-			m.observeRun(&run)
+			m.Record(run)
 			for name := range changed(before, series(t, reg)) {
 				if strings.HasPrefix(name, "attempt_duration_seconds") {
 					t.Errorf("%s was observed", name)
@@ -188,13 +188,13 @@ func TestAReloadLosesNoCount(t *testing.T) {
 	t.Parallel()
 	m, reg := newMetrics(t)
 	run := answered(noon)
-	m.observeRun(&run)
+	m.Record(run)
 	gamma := llm.Target{Provider: "gamma", Model: "m2", Region: "r3"}
 	m.Learn(Known{
 		Targets:        []llm.Target{gamma},
 		Configurations: []KnownConfiguration{{Name: "new", Targets: []llm.Target{gamma}, FallbackOn: llm.DefaultFallback()}},
 	})
-	m.observeRun(&run)
+	m.Record(run)
 
 	all := series(t, reg)
 	for name, want := range map[string]float64{
@@ -226,7 +226,7 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 		Health:           func(target llm.Target) (float64, bool) { return 0.2, target == alpha },
 		DatabaseDegraded: func() bool { return true },
 	})
-	m.observeTransition(ptr(opened(1, noon)))
+	m.CircuitEvent(opened(1, noon))
 	m.Refused("invalid_json")
 	m.Build("v1", "abc", "go1")
 

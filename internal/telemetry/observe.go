@@ -5,9 +5,13 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-// observeRun counts a run and its attempts. It runs on the call's own
-// goroutine, so that metrics stay whole when rows are dropped.
-func (m *Metrics) observeRun(run *llm.Run) {
+// Record counts a run and its attempts. A Recorder does so itself; where rows
+// are not wanted, Metrics take its place.
+func (m *Metrics) Record(run llm.Run) { m.observe(&run) }
+
+// observe runs on the call's own goroutine, so that metrics stay whole when
+// rows are dropped.
+func (m *Metrics) observe(run *llm.Run) {
 	h := m.handles.Load()
 	request := m.requestOf(h, run)
 	request.count.Inc()
@@ -91,9 +95,9 @@ func (m *Metrics) observeHop(h *handles, configuration string, from *llm.Attempt
 	m.hop(key).Inc()
 }
 
-// observeTransition counts a transition. They are rare, so their series are
-// looked up.
-func (m *Metrics) observeTransition(e *breaker.Event) {
+// CircuitEvent counts a transition. They are rare, so their series are looked
+// up. Like Record it stands in where rows are not wanted.
+func (m *Metrics) CircuitEvent(e breaker.Event) {
 	target, ok := llm.ParseTarget(e.Key)
 	if !ok {
 		return // the row of such an event is refused and counted

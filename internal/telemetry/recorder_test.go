@@ -337,8 +337,10 @@ func TestAnOutageIsVisibleAndLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
+		var tries atomic.Int32
 		store := newMemory(func(context.Context) error {
 			if away.Load() {
+				tries.Add(1)
 				return errAway
 			}
 			return nil
@@ -354,6 +356,9 @@ func TestAnOutageIsVisibleAndLoggedOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		if !r.Degraded() {
 			t.Error("not degraded with the database away")
+		}
+		if got := tries.Load(); got < 10 || got > 20 {
+			t.Errorf("%d tries in a minute, want some, further and further apart", got)
 		}
 		away.Store(false)
 		time.Sleep(time.Minute)
@@ -454,6 +459,23 @@ func BenchmarkRecord(b *testing.B) {
 	if err := r.Stop(context.Background()); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkInsertRuns is what the database takes for one complete batch.
+func BenchmarkInsertRuns(b *testing.B) {
+	repo := NewRepository(postgrestest.New(b))
+	if err := repo.EnsurePartitions(b.Context(), noon); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		runs := answeredMany(batchSize, noon)
+		b.StartTimer()
+		if err := repo.InsertRuns(b.Context(), runs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(batchSize*b.N)/b.Elapsed().Seconds(), "runs/s")
 }
 
 // discard is a database that costs nothing.

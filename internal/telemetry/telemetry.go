@@ -64,7 +64,9 @@ type Recorder struct {
 	full atomic.Bool // rows are being dropped for want of room
 	away atomic.Bool // the last contact with the database failed
 
-	partitionsDue time.Time // the writer's own
+	// The writer's own.
+	partitionsDue time.Time
+	refusalLogged time.Time
 }
 
 // New returns a Recorder that takes rows at once and writes them from Start on.
@@ -88,7 +90,7 @@ func New(cfg Config, store store, metrics *Metrics, log *slog.Logger) *Recorder 
 // the queue full the run is dropped from the tables and counted as dropped. The
 // Recorder owns run.Attempts from here on.
 func (r *Recorder) Record(run llm.Run) {
-	r.metrics.observeRun(&run)
+	r.metrics.observe(&run)
 	if !r.runs.put(&run) {
 		r.drop()
 	}
@@ -97,7 +99,7 @@ func (r *Recorder) Record(run llm.Run) {
 // CircuitEvent counts a transition of a circuit and queues its row. It never
 // blocks, and a flood of runs takes no event's place.
 func (r *Recorder) CircuitEvent(event breaker.Event) {
-	r.metrics.observeTransition(&event)
+	r.metrics.CircuitEvent(event)
 	if !r.events.put(&event) {
 		r.drop()
 	}

@@ -14,6 +14,7 @@ const (
 	firstPause       = 100 * time.Millisecond
 	longestPause     = 5 * time.Second
 	partitionsPeriod = time.Hour
+	refusalLogPeriod = time.Minute
 )
 
 // errRefused marks rows that the database will never accept.
@@ -70,9 +71,9 @@ func flushQueue[T any](r *Recorder, q *queue[T], insert insert[T]) {
 		if len(rows) == 0 {
 			return
 		}
-		written, refused, err := writeRows(r, rows, insert)
-		r.settled(written, refused, err)
+		written, refused, why := writeRows(r, rows, insert)
 		q.settle(written + refused)
+		r.settled(written, refused, why)
 	}
 }
 
@@ -124,15 +125,18 @@ func (r *Recorder) wait(pause time.Duration) {
 	}
 }
 
-// settled counts the fate of a batch. Only rows of a batch that was taken say
-// that there is room again.
+// settled counts the fate of a batch. A storm of refused rows is a counter and
+// a line now and then; the queue must have emptied by half before it counts as
+// having room again, so that it does not alternate with every batch.
 func (r *Recorder) settled(written, refused int, why error) {
 	r.metrics.written.Add(float64(written))
 	r.metrics.dropped.Add(float64(refused))
-	if refused > 0 {
-		r.log.Error("the database refused telemetry rows", "rows", refused, "error", why)
+	if now := time.Now(); refused > 0 && now.Sub(r.refusalLogged) >= refusalLogPeriod {
+		r.refusalLogged = now
+		r.log.Error("the database refuses telemetry rows, they are dropped", "rows", refused, "error", why)
 	}
-	if written > 0 && r.full.CompareAndSwap(true, false) {
+	if r.full.Load() && r.Waiting() <= r.cfg.Queue/2 {
+		r.full.Store(false)
 		r.log.Info("telemetry queue has room again")
 	}
 }
