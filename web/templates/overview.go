@@ -85,6 +85,7 @@ type RunPage struct {
 	Frame    Frame
 	Outcome  Mark
 	Headline string
+	Summary  string
 	Facts    []Fact
 	Attempts []Attempt
 }

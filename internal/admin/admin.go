@@ -1,0 +1,112 @@
+// Package admin is the operators' interface: server-drawn pages, one file per
+// page action, each a view model that web/templates draws. The pages work
+// without scripts; with them, a stream of events keeps the overview live.
+//
+// It reads what the gateway knows through small interfaces and turns it into
+// words. It must not know how calls are served or stored: the pipeline, the
+// providers and the database are none of its business, and neither is who may
+// reach it: that is checked by the listener it is mounted on.
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/health"
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/runs"
+	"github.com/breakwater-llm/breakwater/web"
+)
+
+// Where the pages are, beside the overview at "/".
+const (
+	runsPath = "/runs/"
+	livePath = "/live"
+)
+
+// Circuits reads the circuits as they are now.
+type Circuits interface {
+	Circuits() []breaker.Snapshot
+}
+
+// Health reads how well the targets have been doing. Its report names every
+// target that is declared.
+type Health interface {
+	Report() health.Report
+}
+
+// Runs reads what was recorded of calls.
+type Runs interface {
+	List(ctx context.Context, f runs.Filter) (runs.Page, error)
+	// Find returns runs.ErrNotFound when there is no such run.
+	Find(ctx context.Context, id uuid.UUID) (runs.Run, []runs.Attempt, error)
+}
+
+// Alarms reads what only a person can put right.
+type Alarms interface {
+	Alarms() []Alarm
+}
+
+// Alarm is a fault in how a provider is set up. It lasts until the provider
+// answers again.
+type Alarm struct {
+	Provider string
+	Kind     llm.FailureClass // auth, quota or configuration
+	Since    time.Time        // of the first failure; UTC
+	Count    uint64           // failures since then
+}
+
+// Deps are what the pages are drawn from.
+type Deps struct {
+	Circuits Circuits
+	Health   Health
+	Runs     Runs
+	Alarms   Alarms
+	Log      *slog.Logger
+
+	// Refresh is how often a live page is drawn anew when nothing happens; 0
+	// means every two seconds.
+	Refresh time.Duration
+	// MaxLive is how many pages may be live at once; 0 means 32.
+	MaxLive int
+}
+
+// Pages serves the interface.
+type Pages struct {
+	Deps
+	files  *web.Files
+	stream *stream
+}
+
+// New returns the pages.
+func New(deps Deps) *Pages {
+	if deps.Refresh == 0 {
+		deps.Refresh = 2 * time.Second
+	}
+	if deps.MaxLive == 0 {
+		deps.MaxLive = 32
+	}
+	return &Pages{Deps: deps, files: web.New(), stream: newStream(deps.MaxLive)}
+}
+
+// Register adds the routes of the interface, which are all there are.
+func (p *Pages) Register(g *echo.Group) {
+	g.GET("/", p.overview, secured, p.explained)
+	g.GET(runsPath+":id", p.run, secured, p.explained)
+	g.GET(livePath, p.live, secured, p.explained)
+	g.GET(web.Root+"*", echo.WrapHandler(p.files), secured)
+	g.HEAD(web.Root+"*", echo.WrapHandler(p.files), secured)
+}
+
+// CircuitEvent tells the live pages that a circuit moved. It never blocks.
+func (p *Pages) CircuitEvent(breaker.Event) { p.stream.wake() }
+
+// Stop ends the live pages and waits until they are gone. It returns an error
+// when ctx ends first, and may be called again. Whoever asks for a live page
+// afterwards is refused.
+func (p *Pages) Stop(ctx context.Context) error { return p.stream.stop(ctx) }
