@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,9 +46,25 @@ func EmptyURL(t testing.TB) string {
 	return create(t, "")
 }
 
+// Main wraps a package's tests for goleak.VerifyTestMain: when they have ended
+// it stops the server, whose goroutines would count as leaked.
+func Main(m *testing.M) interface{ Run() int } { return stopAfter{m} }
+
+type stopAfter struct{ tests *testing.M }
+
+// Run runs the tests and returns their exit code.
+func (s stopAfter) Run() int {
+	code := s.tests.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the test database server:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
 func create(t testing.TB, clause string) string {
 	t.Helper()
-	s, err := shared()
+	s, err := get()
 	if err != nil {
 		t.Fatalf("start the test database server: %v", err)
 	}

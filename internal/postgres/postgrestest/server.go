@@ -27,9 +27,30 @@ type server struct {
 	mu      sync.Mutex // held while databases are made and dropped
 }
 
-// shared starts the server at its first call. It is the only global of the
-// project: the test binary has one life, and only its end stops the server.
-var shared = sync.OnceValues(func() (*server, error) {
+// shared is the one server of the test process. It is a global because the
+// tests of a package have no owner but their process.
+var shared struct {
+	once   sync.Once
+	server *server
+	err    error
+}
+
+// get starts the server at its first call.
+func get() (*server, error) {
+	shared.once.Do(func() { shared.server, shared.err = start() })
+	return shared.server, shared.err
+}
+
+// stop ends the server if it was started; none can be started after.
+func stop() error {
+	shared.once.Do(func() {})
+	if shared.server == nil {
+		return nil
+	}
+	return shared.server.private.Stop(context.Background())
+}
+
+func start() (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	p, err := startInFreeSlot(ctx)
@@ -41,7 +62,7 @@ var shared = sync.OnceValues(func() (*server, error) {
 		return nil, errors.Join(err, p.Stop(ctx))
 	}
 	return s, nil
-})
+}
 
 // startInFreeSlot starts a server in the first directory that no other test
 // process uses. The directories are kept and used again, so there are as many
@@ -55,8 +76,11 @@ func startInFreeSlot(ctx context.Context) (*private.Server, error) {
 		dir := filepath.Join(root, strconv.Itoa(n))
 		cfg := private.Config{DataDir: dir, Volatile: true, Log: slog.New(slog.DiscardHandler)}
 		p, err := private.Start(ctx, cfg)
-		if err == nil || !errors.Is(err, private.ErrInUse) {
-			return p, err
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, private.ErrInUse) {
+			return nil, fmt.Errorf("%w (kept between runs in %s, which may be removed)", err, dir)
 		}
 	}
 }

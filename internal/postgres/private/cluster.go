@@ -24,6 +24,9 @@ func ensureCluster(ctx context.Context, cfg Config, d door, p place) error {
 	if err := os.Rename(p.unborn(), p.cluster()); err != nil {
 		return fmt.Errorf("put the new database in place: %w", err)
 	}
+	if err := syncDir(p.root); err != nil {
+		return fmt.Errorf("put the new database in place: %w", err)
+	}
 	cfg.Log.Info("private database created", "data_dir", p.root, "took", time.Since(began))
 	return nil
 }
@@ -54,4 +57,14 @@ func initialise(ctx context.Context, cfg Config, d door, dir string) error {
 		return fmt.Errorf("create the private database: %w: %s", err, lastLine(said.String()))
 	}
 	return nil
+}
+
+// syncDir makes a new name survive a crash of the machine.
+func syncDir(dir string) error {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	return opened.Sync()
 }

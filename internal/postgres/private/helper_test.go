@@ -2,6 +2,7 @@ package private
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -265,6 +266,7 @@ func ask(t *testing.T, url, sql string) string {
 func remember(t *testing.T, url string) {
 	t.Helper()
 	ask(t, url, "CREATE TABLE IF NOT EXISTS facts (word text)")
+	ask(t, url, "DELETE FROM facts")
 	ask(t, url, "INSERT INTO facts VALUES ('"+t.Name()+"')")
 }
 
@@ -388,4 +390,22 @@ func awaitThat(t *testing.T, what string, holds func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// lockedBuffer takes what several goroutines log.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

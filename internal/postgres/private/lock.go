@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -17,6 +18,9 @@ type lock struct{ file *os.File }
 
 func acquire(path string) (*lock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("open the private database's lock: %w: run as the user who made it, or set another database.data_dir", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the private database's lock: %w", err)
 	}

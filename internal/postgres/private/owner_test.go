@@ -45,7 +45,7 @@ func orphan(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	server := startServer(t, cfg)
 	remember(t, server.URL())
-	server.process.stopping.Store(true)
+	server.process.serving.Store(false)
 	server.lock.release()
 	return server
 }

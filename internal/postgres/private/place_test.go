@@ -62,7 +62,7 @@ func TestRootKeepsDataWhereOnlyRootMayEnter(t *testing.T) {
 		t.Errorf("the server runs as %s, want postgres", got)
 	}
 	server.lock.release()
-	server.process.stopping.Store(true)
+	server.process.serving.Store(false)
 
 	recall(t, startServer(t, cfg).URL())
 }
@@ -115,6 +115,17 @@ func TestOrdinaryUserBelowAClosedParentIsToldWhich(t *testing.T) {
 
 	if !strings.Contains(o.Error, closed) || !strings.Contains(o.Error, "permission denied") {
 		t.Errorf("got error %q, want permission denied at %s", o.Error, closed)
+	}
+}
+
+func TestOrdinaryUserIsToldThatTheDataIsSomebodyElses(t *testing.T) {
+	t.Parallel()
+	acc, dir := ordinary(t), openDir(t)
+	stopServer(t, startServer(t, config(dir)))
+
+	o := actor(t, "start", dir).asOrdinary(t, acc).begin(t)
+	if !strings.Contains(o.Error, "run as the user who made it") {
+		t.Errorf("got error %q, want one that says what to do", o.Error)
 	}
 }
 

@@ -86,16 +86,12 @@ func start(ctx context.Context, cfg Config, p place) (*Server, error) {
 		return nil, err
 	}
 	began := time.Now()
-	process, err := launch(cfg, door, p, sockets)
+	process, err := launchReady(ctx, cfg, door, p, sockets)
 	if err != nil {
 		return nil, err
 	}
-	server := &Server{url: socketURL(sockets), process: process, sockets: sockets}
-	if err := awaitReady(ctx, p, process, server.url); err != nil {
-		return nil, errors.Join(err, process.stop(context.WithoutCancel(ctx)))
-	}
 	cfg.Log.Info("private database started", "data_dir", p.root, "pid", process.pid(), "took", time.Since(began))
-	return server, nil
+	return &Server{url: socketURL(sockets), process: process, sockets: sockets}, nil
 }
 
 // URL is where the server's database answers: for this user and root only.

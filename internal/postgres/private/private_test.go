@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -191,6 +193,23 @@ func TestHalfMadeDataIsMadeAnew(t *testing.T) {
 	}
 
 	startServer(t, config(dir))
+}
+
+func TestServerThatEndsByItselfIsReported(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	cfg := config(dataDir(t))
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	server := startServer(t, cfg)
+
+	if err := syscall.Kill(server.process.pid(), immediateShutdown); err != nil {
+		t.Fatal(err)
+	}
+	<-server.process.done
+
+	if got := log.String(); !strings.Contains(got, "level=ERROR msg=\"private database ended by itself\"") {
+		t.Errorf("the log has no error about it:\n%s", got)
+	}
 }
 
 func TestErrorOfAServerThatCannotStartSaysWhy(t *testing.T) {

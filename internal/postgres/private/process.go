@@ -2,7 +2,6 @@ package private
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // hardStop is how long a server may take to end after an immediate shutdown
@@ -21,13 +17,13 @@ const hardStop = 5 * time.Second
 
 // process is the running server, seen from its owner.
 type process struct {
-	cmd      *exec.Cmd
-	log      *serverLog
-	stopping atomic.Bool
-	done     chan struct{} // closed when the server has ended
-	err      error         // how it ended; valid once done is closed
+	cmd     *exec.Cmd
+	log     *serverLog
+	serving atomic.Bool   // its end would be a surprise
+	done    chan struct{} // closed when the server has ended
 }
 
+// launch starts the server, which then is not ready yet.
 func launch(cfg Config, d door, p place, sockets string) (*process, error) {
 	// The server's life is not bound to the context that bounds its start.
 	cmd, done, err := d.command(context.Background(), "postgres", p.cluster(), serverArgs(cfg, p, sockets)...)
@@ -68,9 +64,9 @@ func (s *process) watch(cfg Config, started chan<- error) {
 	if err != nil {
 		return
 	}
-	s.err = s.cmd.Wait()
-	if !s.stopping.Load() {
-		cfg.Log.Error("private database ended by itself", "error", s.err, "last_line", s.log.last())
+	err = s.cmd.Wait()
+	if s.serving.Load() {
+		cfg.Log.Error("private database ended by itself", "error", err, "last_line", s.log.last())
 	}
 	close(s.done)
 }
@@ -80,7 +76,7 @@ func (s *process) pid() int { return s.cmd.Process.Pid }
 // stop ends the server, gently while the context lasts. The server's own exit
 // code is of no interest once it was asked to go.
 func (s *process) stop(ctx context.Context) error {
-	s.stopping.Store(true)
+	s.serving.Store(false)
 	s.signal(fastShutdown)
 	select {
 	case <-s.done:
@@ -99,51 +95,6 @@ func (s *process) stop(ctx context.Context) error {
 
 // signal does nothing to a server that has ended: os.Process knows.
 func (s *process) signal(sig os.Signal) { s.cmd.Process.Signal(sig) }
-
-// awaitReady returns when the server's database answers.
-func awaitReady(ctx context.Context, p place, s *process, url string) error {
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		if file, err := readPidFile(p); err == nil && file.ready && file.pid == s.pid() {
-			return ensureDatabase(ctx, url)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the private database: %w", ctx.Err())
-		case <-s.done:
-			return fmt.Errorf("the private database did not start: %s", s.log.last())
-		case <-tick.C:
-		}
-	}
-}
-
-const undefinedDatabase = "3D000"
-
-// ensureDatabase connects, and makes the database where there is none yet.
-func ensureDatabase(ctx context.Context, url string) error {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return fmt.Errorf("read the private database's address: %w", err)
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err == nil {
-		return conn.Close(ctx)
-	}
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) || refused.Code != undefinedDatabase {
-		return fmt.Errorf("connect to the private database: %w", err)
-	}
-	cfg.Database = "postgres"
-	if conn, err = pgx.ConnectConfig(ctx, cfg); err != nil {
-		return fmt.Errorf("connect to the private database: %w", err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+owner); err != nil {
-		return fmt.Errorf("create the database %s: %w", owner, err)
-	}
-	return nil
-}
 
 // run runs a short command to its end on a thread that stays, since the
 // command is bound to it.

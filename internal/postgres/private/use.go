@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 const patience = time.Minute
@@ -13,8 +15,8 @@ const patience = time.Minute
 // gateway owns, else one that it starts and that Stop ends. A gateway that is
 // just starting or stopping gets a minute to come to an end with that.
 func Use(ctx context.Context, cfg Config) (*Server, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	end := time.NewTimer(patience)
+	defer end.Stop()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
@@ -27,7 +29,9 @@ func Use(ctx context.Context, cfg Config) (*Server, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w, and its server does not answer: %w", err, ctx.Err())
+			return nil, fmt.Errorf("wait for the private database: %w", ctx.Err())
+		case <-end.C:
+			return nil, fmt.Errorf("the private database does not answer: %w", err)
 		case <-tick.C:
 		}
 	}
@@ -45,5 +49,9 @@ func attach(ctx context.Context, dataDir string) (*Server, bool) {
 		return nil, false
 	}
 	url := socketURL(file.sockets)
-	return &Server{url: url}, ensureDatabase(ctx, url) == nil
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, false
+	}
+	return &Server{url: url}, conn.Close(ctx) == nil
 }
