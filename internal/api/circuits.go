@@ -153,10 +153,11 @@ func known[T ~string](word T) *string {
 	return new(string(word))
 }
 
-// knownTime is null for a time that is not set.
+// knownTime is null for a time that is not set. The circuit keeps a monotonic
+// time, of which the wall clock shows a little more or less at each look.
 func knownTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return new(t.UTC())
+	return new(t.UTC().Round(time.Millisecond))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -253,16 +254,27 @@ func TestNoAnswerShowsACauseFromInside(t *testing.T) {
 
 func TestAPanicIsAnInternalErrorWithItsDetailsInTheLogOnly(t *testing.T) {
 	t.Parallel()
-	g := setup(t, panicking)
-	got := g.chat(t, nil)
-	if got.status != http.StatusInternalServerError || problemOf(t, got.body).code() != "internal_error" {
-		t.Errorf("status %d, body %s; want an internal_error", got.status, got.body)
+	tests := map[string]api.Handler{
+		"nobody caught it": panicking,
+		"the pipeline caught it": failing(failure(llm.ClassUnknown, llm.ReasonPanic, func(f *llm.Failure) {
+			f.Err = errors.New("the call panicked: kaboom")
+		})),
 	}
-	if strings.Contains(got.body, "kaboom") {
-		t.Errorf("the answer shows the panic: %s", got.body)
-	}
-	log := g.log.String()
-	if !strings.Contains(log, "kaboom") || !strings.Contains(log, got.header.Get("X-Request-ID")) {
-		t.Errorf("the log holds neither the panic nor the request's id:\n%s", log)
+	for name, handle := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := setup(t, handle)
+			got := g.chat(t, nil)
+			if got.status != http.StatusInternalServerError || problemOf(t, got.body).code() != "internal_error" {
+				t.Errorf("status %d, body %s; want an internal_error", got.status, got.body)
+			}
+			if strings.Contains(got.body, "kaboom") {
+				t.Errorf("the answer shows the panic: %s", got.body)
+			}
+			log := g.log.String()
+			if !strings.Contains(log, "kaboom") || !strings.Contains(log, got.header.Get("X-Request-ID")) {
+				t.Errorf("the log does not hold both the panic and the request's id:\n%s", log)
+			}
+		})
 	}
 }

@@ -25,13 +25,13 @@ func describe(call *llm.Call, v llm.Verdict, err error) string {
 	case llm.AnswerUnavailable, llm.AnswerFailed:
 		return fmt.Sprintf("No target of %q answered (%s); %s.", model, tried(err), retryIn(v.RetryAfter))
 	case llm.AnswerAuth:
-		return fmt.Sprintf("The provider refused the gateway's own credentials (%s); its operator must check the api_key of this provider.", v.Failure)
+		return fmt.Sprintf("The provider refused the gateway's own credentials (%s); its operator must check the api_key of this provider.", failed(v.Failure))
 	case llm.AnswerConfiguration:
-		return fmt.Sprintf("The gateway's set-up does not fit the provider (%s); its operator must check the model's name and the base_url.", v.Failure)
+		return fmt.Sprintf("The gateway's set-up does not fit the provider (%s); its operator must check the model's name and the base_url.", failed(v.Failure))
 	case llm.AnswerQuota:
-		return fmt.Sprintf("The gateway's account at the provider has no credit left (%s); its operator must top it up or add another target.", v.Failure)
+		return fmt.Sprintf("The gateway's account at the provider has no credit left (%s); its operator must top it up or add another target.", failed(v.Failure))
 	case llm.AnswerUnknown:
-		return fmt.Sprintf("The provider answered in a way that the gateway does not know (%s).", v.Failure)
+		return fmt.Sprintf("The provider answered in a way that the gateway does not know (%s).", failed(v.Failure))
 	case llm.AnswerCallerTimeout:
 		return "The limit that the request set by X-Breakwater-Timeout passed before an answer was there; allow more time."
 	case llm.AnswerShuttingDown:
@@ -65,7 +65,7 @@ func describeCut(err error) string {
 	case llm.ReasonShutdown:
 		return "The gateway is shutting down and had to end this stream; send the request again."
 	default:
-		return fmt.Sprintf("The upstream failed after output had started (%s); the answer is incomplete.", v.Failure)
+		return fmt.Sprintf("The upstream failed after output had started (%s); the answer is incomplete.", failed(v.Failure))
 	}
 }
 
@@ -73,13 +73,26 @@ func describeCut(err error) string {
 func tried(err error) string {
 	var exhausted *llm.ExhaustedError
 	if !errors.As(err, &exhausted) {
-		return llm.AsFailure(err).Error()
+		return failed(llm.AsFailure(err))
 	}
 	parts := make([]string, len(exhausted.Failures))
 	for i, f := range exhausted.Failures {
-		parts[i] = f.Error()
+		parts[i] = failed(f)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// failed names a target and why it did not serve, such as
+// `alpha/m1/r1: connection (ttft_timeout)` or `beta/m1/r2: circuit_open`.
+func failed(f *llm.Failure) string {
+	words := f.Target.Key() + ": " + string(f.Class)
+	if f.Reason != "" && string(f.Reason) != string(f.Class) {
+		words += " (" + string(f.Reason) + ")"
+	}
+	if f.Status != 0 {
+		words += fmt.Sprintf(", status %d", f.Status)
+	}
+	return words
 }
 
 func retryIn(wait time.Duration) string {

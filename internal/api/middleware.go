@@ -31,7 +31,7 @@ func observe(log *slog.Logger) echo.MiddlewareFunc {
 				slog.String("method", c.Request().Method),
 				slog.String("route", c.Path()),
 				slog.Int("status", c.Response().Status),
-				slog.Duration("took", time.Since(id.receivedAt)))
+				slog.Int64("took_us", time.Since(id.receivedAt).Microseconds()))
 			return nil
 		}
 	}

@@ -20,7 +20,11 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The server lingers for half a second on a connection whose request it did not
+// read to the end.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 var (
 	targetA = llm.Target{Provider: "alpha", Model: "m1", Region: "r1"}

@@ -149,7 +149,7 @@ func checkLog(t *testing.T, log string, want int) {
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Errorf("a log line is no JSON: %v\n%s", err, line)
 		}
-		keys := []string{"time", "level", "msg", "run_id", "correlation_id", "method", "route", "status", "took"}
+		keys := []string{"time", "level", "msg", "run_id", "correlation_id", "method", "route", "status", "took_us"}
 		for _, key := range keys {
 			delete(entry, key)
 		}
