@@ -69,11 +69,15 @@ func (c *clock) end() {
 }
 
 func (c *clock) fire() {
+	if limit, due := c.due(); due {
+		c.cancel(&limit)
+	}
+}
+
+// due reports whether the limit has really passed: the timer may have gone off
+// just as it was stopped or set anew.
+func (c *clock) due() (timeoutError, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.armed || time.Now().Before(c.deadline) {
-		return
-	}
-	limit := c.limit
-	c.cancel(&limit)
+	return c.limit, c.armed && !time.Now().Before(c.deadline)
 }

@@ -6,6 +6,7 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -47,15 +48,9 @@ type Client struct {
 
 // New returns a client for a server. It fails for a base URL that is none.
 func New(cfg Config) (*Client, error) {
-	base, err := url.Parse(cfg.BaseURL)
+	base, err := parseBase(cfg.BaseURL)
 	if err != nil {
-		return nil, fmt.Errorf("parse base_url: %w", err)
-	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("base_url %q is no http or https URL", base.Redacted())
-	}
-	if base.Path == "" {
-		base.Path = "/"
+		return nil, err
 	}
 	transport := cfg.Transport
 	if transport == nil {
@@ -68,6 +63,25 @@ func New(cfg Config) (*Client, error) {
 		upstream: provider.NewUpstream(transport, cfg.Timeouts, cfg.APIKey),
 		readers:  sync.Pool{New: func() any { return sse.NewReader(nil) }},
 	}, nil
+}
+
+// parseBase parses a base URL. Its errors do not repeat the URL, which may hold
+// what should not be in it.
+func parseBase(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	var fault *url.Error
+	switch {
+	case errors.As(err, &fault):
+		return nil, fmt.Errorf("parse base_url: %w", fault.Err)
+	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
+		return nil, errors.New("base_url is no http or https URL")
+	case base.User != nil:
+		return nil, errors.New("base_url holds a user name or password; give the key as api_key")
+	}
+	if base.Path == "" {
+		base.Path = "/"
+	}
+	return base, nil
 }
 
 // header returns all that is sent beside the body. Nothing of the client's own

@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -32,7 +34,7 @@ func ask(t *testing.T, handler http.HandlerFunc) (*llm.Result, *llm.Failure) {
 
 func TestNewRefusesWhatIsNoURL(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"", "host/v1", "file:///etc/passwd", "http://", "http://a b", "ftp://host"} {
+	for _, base := range []string{"", "host/v1", "file:///etc/passwd", "http://", "http://a b", "ftp://host", "http://user:pass@host/v1"} {
 		if _, err := openai.New(openai.Config{BaseURL: base}); err == nil {
 			t.Errorf("%q was taken for a base URL", base) // CF-A9
 		}
@@ -196,7 +198,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestOurKeyDoesNotComeBack(t *testing.T) { // SEC-03
+func TestOurKeyDoesNotComeBack(t *testing.T) { // SEC-03, CF-A8
 	t.Parallel()
 	for name, body := range map[string]string{
 		"in the message": `{"error":{"message":"Incorrect API key provided: ` + secret + `","type":"invalid_request_error","param":null,"code":null}}`,
@@ -265,6 +267,36 @@ func unused(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// No layer below sends a second time on its own (CF-A4, FAL-01).
+func TestOneSendPerCall(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"a refusal": func(w http.ResponseWriter, _ *http.Request) { providertest.JSON(w, 503, "") },
+		"a reset":   func(w http.ResponseWriter, _ *http.Request) { providertest.Reset(w) },
+		"an abort":  func(http.ResponseWriter, *http.Request) { providertest.Abort() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var warm atomic.Bool
+			upstream := providertest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if !warm.Swap(true) { // so that the next call finds a connection that has been used
+					answer(w, r)
+					return
+				}
+				handler(w, r)
+			})
+			client := open(t, openai.Config{BaseURL: upstream.URL, Timeouts: patient})
+			if _, err := client.Send(t.Context(), providertest.Call(t, providertest.Plain), nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Send(t.Context(), providertest.Call(t, providertest.Plain), nil); err == nil {
+				t.Fatal("the second call went well")
+			}
+			providertest.Equal(t, "requests", 2, len(upstream.Requests()))
+		})
+	}
+}
+
 func TestTheUpstreamSeesItsCallerLeave(t *testing.T) { // DIS-01
 	t.Parallel()
 	left := make(chan struct{})
@@ -288,11 +320,16 @@ func TestTheUpstreamSeesItsCallerLeave(t *testing.T) { // DIS-01
 	<-left
 }
 
+// BenchmarkSend measures what a call costs beside the network: the transport
+// answers from memory.
 func BenchmarkSend(b *testing.B) {
-	upstream := providertest.Serve(b, answer)
-	client := open(b, openai.Config{BaseURL: upstream.URL, Timeouts: patient})
-	for name, body := range map[string]string{"whole": providertest.Plain, "stream": providertest.Streamed} {
-		call := providertest.Call(b, body)
+	streamed := textEvent("o") + strings.Repeat(textEvent("k"), 98) + finishEvent + doneEvent
+	for name, tt := range map[string]struct{ body, answer, kind string }{
+		"whole":                {providertest.Plain, completion, "application/json"},
+		"stream of 100 events": {providertest.Streamed, streamed, "text/event-stream"},
+	} {
+		client := open(b, openai.Config{BaseURL: "http://memory.invalid/v1", Timeouts: patient, Transport: memory{tt.answer, tt.kind}})
+		call := providertest.Call(b, tt.body)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -302,4 +339,13 @@ func BenchmarkSend(b *testing.B) {
 			}
 		})
 	}
+}
+
+type memory struct{ answer, kind string }
+
+func (m memory) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {m.kind}},
+		Body: io.NopCloser(strings.NewReader(m.answer)), ContentLength: int64(len(m.answer)),
+	}, nil
 }

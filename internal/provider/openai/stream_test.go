@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"compress/gzip"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -253,6 +254,27 @@ func TestAStreamWithoutAName(t *testing.T) {
 	log, _, failure := stream(t, providertest.Streamed, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		providertest.Write(w, textEvent("a"), finishEvent, doneEvent)
+	})
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	providertest.Equal(t, "stream", textEvent("a")+finishEvent+doneEvent, log.Raw.String())
+}
+
+func TestACompressedStream(t *testing.T) {
+	t.Parallel()
+	log, _, failure := stream(t, providertest.Streamed, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		for _, event := range []string{textEvent("a"), finishEvent, doneEvent} {
+			if _, err := zip.Write([]byte(event)); err != nil {
+				t.Error(err)
+			}
+			if err := zip.Flush(); err != nil {
+				t.Error(err)
+			}
+			providertest.Stream(w)
+		}
 	})
 	if failure != nil {
 		t.Fatal(failure)
