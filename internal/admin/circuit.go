@@ -50,7 +50,7 @@ func reasonInWords(c breaker.Snapshot) string {
 	case breaker.ReasonRetryAfter:
 		return askedToWait(c.Cause)
 	case breaker.ReasonHalfOpen:
-		return "Its cooldown is over"
+		return "Cooldown over, being probed"
 	case breaker.ReasonProbeSuccess:
 		return "A probe succeeded"
 	case breaker.ReasonProbeFailure:
