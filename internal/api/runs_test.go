@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,40 +147,31 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 
 func TestAnOperatorWhoLeavesIsNoFaultOfOurs(t *testing.T) {
 	t.Parallel()
-	log, started, ended := &logBuffer{}, make(chan struct{}), make(chan struct{})
-	c := setupAdmin(t, func(a *api.Admin, _ *api.Snapshot) {
-		a.Log = log.logger()
-		a.Runs = leaving{started, ended}
+	synctest.Test(t, func(t *testing.T) {
+		log := &logBuffer{}
+		c := setupAdmin(t, func(a *api.Admin, _ *api.Snapshot) { a.Log, a.Runs = log.logger(), leaving{} })
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/runs", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := c.client.Do(req); err == nil {
+			_ = resp.Body.Close()
+			t.Fatal("the operator got an answer after leaving")
+		}
+		synctest.Wait()
+		if got := log.String(); !strings.Contains(got, `"status":499`) || strings.Contains(got, "ERROR") {
+			t.Errorf("logged as a fault:\n%s", got)
+		}
 	})
-	ctx, leave := context.WithCancel(t.Context())
-	go func() {
-		<-started
-		leave()
-	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/runs", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp, err := c.client.Do(req); err == nil {
-		_ = resp.Body.Close()
-		t.Fatal("the operator got an answer after leaving")
-	}
-	<-ended
-	for !strings.Contains(log.String(), "request served") {
-		<-time.After(time.Millisecond)
-	}
-	if strings.Contains(log.String(), "ERROR") {
-		t.Errorf("logged as a fault:\n%s", log)
-	}
 }
 
-// leaving waits until its reader has left.
-type leaving struct{ started, ended chan struct{} }
+// leaving answers nobody before they leave.
+type leaving struct{}
 
-func (l leaving) List(ctx context.Context, _ runs.Filter) (runs.Page, error) {
-	close(l.started)
+func (leaving) List(ctx context.Context, _ runs.Filter) (runs.Page, error) {
 	<-ctx.Done()
-	defer close(l.ended)
 	return runs.Page{}, ctx.Err()
 }
 
@@ -187,7 +179,7 @@ func (l leaving) ListCorrelated(ctx context.Context, _ string, f runs.Filter) (r
 	return l.List(ctx, f)
 }
 
-func (l leaving) Find(context.Context, uuid.UUID) (runs.Run, []runs.Attempt, error) {
+func (leaving) Find(context.Context, uuid.UUID) (runs.Run, []runs.Attempt, error) {
 	return runs.Run{}, nil, runs.ErrNotFound
 }
 
