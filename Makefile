@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check bench fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check bench bench-micro fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ smoke: deps ## In a fresh clone, as root and as an ordinary user: run, call, kil
 	@scripts/smoke.sh
 
 lint: bin/staticcheck ## Check formatting, vet and staticcheck
-	@test -z "$$(gofmt -l cmd db internal | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
+	@test -z "$$(gofmt -l bench cmd db internal | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
 	go vet ./...
 	bin/staticcheck ./...
 
@@ -50,7 +50,11 @@ generate: bin/sqlc ## Regenerate the database code from db/queries and db/migrat
 generate-check: ## Fail when generated code does not belong to its sources
 	@scripts/generated.sh check
 
-bench: ## Run the benchmarks beside the code
+bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
+	go build -o bin/bench ./bench
+	@bin/bench run $(BENCH)
+
+bench-micro: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./internal/...
 
 fuzz: ## Run each fuzz target for FUZZTIME (default 10s)

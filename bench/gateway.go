@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// configuration has everything on: retries and places per provider, a second
+// target, circuits, prices, reordering by health, a record of every call.
+const configuration = `server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}
+log: {format: json}
+auth: {mode: open}
+database: {url: %q}
+health: {reorder_fallback: true, reorder_primary: true}
+providers:
+  first:
+    kind: openai
+    base_url: http://%[2]s/v1
+    api_key: sk-first
+    models: {m1: {input: 0.40, cached_input: 0.10, output: 1.60}}
+  second:
+    kind: openai
+    base_url: http://%[2]s/v1
+    api_key: sk-second
+    models: {m1: {input: 0.60, cached_input: 0.15, output: 2.40}}
+configurations:
+  chat:
+    targets:
+      - {provider: first, model: m1}
+      - {provider: second, model: m1}
+`
+
+// gateway is a running gateway and what it should have on record.
+type gateway struct {
+	*child
+	db     *database
+	before records
+	sent   int // calls
+}
+
+// startGateway runs a gateway in front of an upstream. The program's arguments
+// lack only those that name the configuration.
+func startGateway(ctx context.Context, dir string, db *database, upstream string, program ...string) (*gateway, error) {
+	before, err := db.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "breakwater.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, configuration, db.server.URL(), upstream), 0o600); err != nil {
+		return nil, err
+	}
+	c, err := start(ctx, dir, "breakwater", program[0], append(program[1:], "--config", file)...)
+	if err != nil {
+		return nil, err
+	}
+	return &gateway{child: c, db: db, before: before}, nil
+}
+
+// settle ends the gateway, which writes its last records, and checks that
+// every call has its own.
+func (g *gateway) settle(ctx context.Context) error {
+	dropped, err := g.dropped(ctx)
+	if err := errors.Join(err, g.stop()); err != nil {
+		return err
+	}
+	after, err := g.db.records(ctx)
+	if err != nil {
+		return err
+	}
+	runs, attempts := after.runs-g.before.runs, after.attempts-g.before.attempts
+	if runs != g.sent || attempts != g.sent || dropped != 0 {
+		return fmt.Errorf("%d calls were sent, but %d runs and %d attempts are on record and %d rows were dropped", g.sent, runs, attempts, dropped)
+	}
+	return nil
+}
+
+// dropped returns how many rows the gateway says that it had to drop.
+func (g *gateway) dropped(ctx context.Context) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.said.AdminListen+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, `breakwater_telemetry_rows_total{result="dropped"} `); ok {
+			return strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	return 0, errors.New("the gateway does not say how many rows it dropped")
+}
