@@ -169,8 +169,14 @@ func (c *Chunk) readExtension(dec *jsontext.Decoder) error {
 	})
 }
 
-// readFailed reads an "error" member; null means that there is none.
+// readFailed reads an "error" member: an object, or a text as some servers
+// send. Null and an empty text mean that there is none.
 func readFailed(dec *jsontext.Decoder, failed *bool) error {
-	*failed = *failed || dec.PeekKind() != jsontext.KindNull
+	if dec.PeekKind() == jsontext.KindString {
+		n, err := readText(dec)
+		*failed = *failed || n > 0
+		return err
+	}
+	*failed = *failed || dec.PeekKind() == jsontext.KindBeginObject
 	return dec.SkipValue()
 }

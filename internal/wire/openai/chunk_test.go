@@ -135,6 +135,7 @@ func TestReadChunk(t *testing.T) {
 		"usage of Groq":           {`{"choices":[],"x_groq":{"usage":{"prompt_tokens":1}}}`, "u", 0},
 		"empty usage":             {`{"choices":[],"usage":{}}`, "p", 0},
 		"error as a text":         {`{"error":"llama runner process has terminated"}`, "!", 0},
+		"no error after all":      {`{"choices":[],"error":"","x":{"error":{}}}`, "p", 0},
 		"finished by an error":    {`{"choices":[{"delta":{},"finish_reason":"error"}]}`, "!.", 0},
 		"spaces around the end":   {" [DONE] ", "t", 0},
 		"duplicate keys":          {`{"choices":[{"delta":{"content":"a","content":"b"}}]}`, "c", 2},

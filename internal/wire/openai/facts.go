@@ -90,9 +90,24 @@ func (r *request) member(dec *jsontext.Decoder, name []byte) (err error) {
 	case "max_completion_tokens":
 		r.maxCompletion, err = readLimit(dec, "max_completion_tokens")
 	default:
+		if field := lookalike(name); field != "" {
+			return wrong(string(name), fmt.Sprintf("must be written %q", field))
+		}
 		return dec.SkipValue()
 	}
 	return err
+}
+
+// lookalike returns the field of ours that a name is in another letter case.
+// Some servers do not tell the two apart, so that such a name would undo there
+// what is decided here: the model, or whether the answer is a stream.
+func lookalike(name []byte) string {
+	for _, field := range [...]string{"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"} {
+		if len(name) >= len(field) && bytes.EqualFold(name, []byte(field)) {
+			return field
+		}
+	}
+	return ""
 }
 
 func (r *request) readModel(dec *jsontext.Decoder) error {

@@ -2,8 +2,10 @@ package openai_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,6 +108,8 @@ func TestReadFactsRefuses(t *testing.T) {
 		"stream a string":       {`{"model":"m","messages":[],"stream":"yes"}`, openai.CodeInvalidValue, "stream"},
 		"options a list":        {`{"model":"m","messages":[],"stream_options":[]}`, openai.CodeInvalidValue, "stream_options"},
 		"include_usage a word":  {`{"model":"m","messages":[],"stream_options":{"include_usage":"x"}}`, openai.CodeInvalidValue, "stream_options.include_usage"},
+		"a second model":        {`{"model":"m","messages":[],"Model":"n"}`, openai.CodeInvalidValue, "Model"},
+		"a second stream":       {`{"model":"m","messages":[],"\u017ftream":true}`, openai.CodeInvalidValue, "\u017ftream"},
 		"limit a string":        {`{"model":"m","messages":[],"max_tokens":"9"}`, openai.CodeInvalidValue, "max_tokens"},
 		"limit a fraction":      {`{"model":"m","messages":[],"max_tokens":1.5}`, openai.CodeInvalidValue, "max_tokens"},
 		"limit out of reach":    {`{"model":"m","messages":[],"max_completion_tokens":1e999}`, openai.CodeInvalidValue, "max_completion_tokens"},
@@ -165,6 +169,27 @@ func FuzzReadFacts(f *testing.F) {
 		}
 		if got.TextBytes < 0 || got.TextBytes > len(body) {
 			t.Fatalf("%d bytes of text in %d bytes", got.TextBytes, len(body))
+		}
+	})
+}
+
+// FuzzTextBytes: text is counted as its own bytes, however it is escaped.
+func FuzzTextBytes(f *testing.F) {
+	f.Add("hällo <你> \u2028 😀 \n\x00\"\\")
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ToValidUTF8(text, "")
+		var escaped strings.Builder
+		for _, unit := range utf16.Encode([]rune(text)) {
+			fmt.Fprintf(&escaped, `\u%04X`, unit)
+		}
+		for _, encoded := range []string{quote(t, text), `"` + escaped.String() + `"`} {
+			facts, err := openai.ReadFacts([]byte(`{"model":"m","messages":[{"content":` + encoded + `}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if facts.TextBytes != len(text) {
+				t.Fatalf("%s holds %d bytes of text, want %d", encoded, facts.TextBytes, len(text))
+			}
 		}
 	})
 }
