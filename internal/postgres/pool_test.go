@@ -98,7 +98,7 @@ func TestADatabaseThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-// CST: money keeps every digit on its way through the driver, also by copy.
+// Money keeps every digit on its way through the driver, also by copy.
 func TestDecimalsKeepEveryDigit(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t)

@@ -56,5 +56,9 @@ func holder(file *os.File) string {
 	return strings.TrimSpace(string(text))
 }
 
-// release may be called twice; closing the file is what drops the lock.
-func (l *lock) release() { l.file.Close() }
+// release may be called twice. Closing the file alone would not do: a child
+// that is just being started has it open as well for a moment.
+func (l *lock) release() {
+	unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
+	l.file.Close()
+}

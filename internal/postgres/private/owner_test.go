@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,12 +138,12 @@ func stopped(t *testing.T, cfg Config) (place, account) {
 // and the one beside its socket.
 func leaveBehind(t *testing.T, p place, acc account, pid int) {
 	t.Helper()
-	sockets := os.TempDir() + "/" + p.mark()
+	sockets := filepath.Join(p.root, p.mark())
 	if err := claim(sockets, acc); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("%d\n%s\n1700000000\n5432\n%s\n\n  1234567  1\nready   \n", pid, p.cluster(), sockets)
-	for _, path := range []string{p.pidFile(), sockets + "/" + socketName + ".lock"} {
+	for _, path := range []string{p.pidFile(), filepath.Join(sockets, socketName+".lock")} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestSecondOwnerIsToldWhoTheFirstIs(t *testing.T) {
 
 func TestOneOfManyStartsWins(t *testing.T) {
 	t.Parallel()
-	cfg := config(openDir(t))
+	cfg := config(dataDir(t))
 	errs := make([]error, 4)
 	servers := make([]*Server, len(errs))
 	var wg sync.WaitGroup
@@ -226,7 +227,7 @@ func TestCommandUsesTheRunningServer(t *testing.T) {
 
 func TestCommandStartsAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
-	dir := openDir(t)
+	dir := dataDir(t)
 	command := actor(t, "use", dir).begin(t)
 
 	if command.Error != "" || !command.Owned {

@@ -7,14 +7,30 @@ import (
 	"testing"
 )
 
+// deepDir is a data directory too deep for a socket's path.
+func deepDir(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(openDir(t), strings.Repeat(strings.Repeat("d", 99)+"/", 7))
+}
+
 func TestDeepDataDir(t *testing.T) {
 	t.Parallel()
-	cfg := config(filepath.Join(openDir(t), strings.Repeat(strings.Repeat("d", 99)+"/", 7)))
+	cfg := config(deepDir(t))
 
 	server := startServer(t, cfg)
 
 	if got := len(filepath.Join(server.sockets, socketName)); got > maxSocketPath {
 		t.Errorf("the socket's path has %d bytes, want at most %d", got, maxSocketPath)
+	}
+}
+
+func TestSocketLiesInAShallowDataDir(t *testing.T) {
+	t.Parallel()
+	cfg := config(dataDir(t))
+	server := startServer(t, cfg)
+
+	if got := filepath.Dir(server.sockets); got != cfg.DataDir {
+		t.Errorf("the socket lies in %s, want %s", got, cfg.DataDir)
 	}
 }
 
@@ -186,7 +202,7 @@ func TestSocketDirOfSomebodyElseIsRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cfg := config(openDir(t))
+			cfg := config(deepDir(t))
 			p, err := openPlace(cfg.DataDir)
 			if err != nil {
 				t.Fatal(err)

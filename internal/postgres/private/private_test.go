@@ -26,7 +26,7 @@ func TestDataOutlivesARestart(t *testing.T) {
 
 func TestServerIsReachableForItsOwnerOnly(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, config(openDir(t)))
+	server := startServer(t, config(dataDir(t)))
 
 	if got := ask(t, server.URL(), "SHOW listen_addresses"); got != "" {
 		t.Errorf("the server listens on %q, want no TCP address", got)
@@ -67,7 +67,7 @@ func TestCommitsAreDurableUnlessVolatile(t *testing.T) {
 func TestRootRunsTheServerAsPostgres(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	server := startServer(t, config(openDir(t)))
+	server := startServer(t, config(dataDir(t)))
 
 	if got := userOf(t, server.process.pid()); got != "postgres" {
 		t.Errorf("the server runs as %s, want postgres", got)

@@ -20,9 +20,9 @@ const (
 	maxSocketPath = 103
 )
 
-// makeSocketDir makes the directory in which the server's socket lies. A
-// socket's path is short by law while a data directory may be deep, so it lies
-// elsewhere, under a name derived from the data directory.
+// makeSocketDir makes the directory in which the server's socket lies, under a
+// name derived from the data directory: inside that, or elsewhere when it is
+// too deep for a socket's path or closed to the server's user.
 func makeSocketDir(ctx context.Context, d door, p place) (string, error) {
 	dir, err := chooseSocketDir(ctx, d, p)
 	if err != nil {
@@ -39,7 +39,7 @@ func makeSocketDir(ctx context.Context, d door, p place) (string, error) {
 
 func chooseSocketDir(ctx context.Context, d door, p place) (string, error) {
 	var closed []string
-	for _, base := range []string{os.TempDir(), "/tmp"} {
+	for _, base := range []string{p.root, os.TempDir(), "/tmp"} {
 		dir := filepath.Join(base, p.mark())
 		if len(filepath.Join(dir, socketName)) <= maxSocketPath && d.enter(ctx, base) == nil {
 			return dir, nil
@@ -50,8 +50,8 @@ func chooseSocketDir(ctx context.Context, d door, p place) (string, error) {
 }
 
 // claim makes the directory, or takes one that is already the account's and
-// closed to others. Its parent is open to everybody: anyone could have put
-// something else there under that name.
+// closed to others. Where its parent is open to everybody, anyone could have
+// put something else there under that name.
 func claim(dir string, acc account) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("make the socket's directory: %w", err)
