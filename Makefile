@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check bench bench-micro fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-micro fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,21 +34,28 @@ smoke: deps ## In a fresh clone, as root and as an ordinary user: run, call, kil
 	@scripts/smoke.sh
 
 lint: bin/staticcheck ## Check formatting, vet and staticcheck
-	@test -z "$$(gofmt -l bench cmd db internal | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
+	@test -z "$$(gofmt -l bench cmd db internal web | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
 	go vet ./...
 	bin/staticcheck ./...
 
 bin/sqlc bin/staticcheck: tools/go.mod tools/go.sum
 	CGO_ENABLED=0 go build -modfile=tools/go.mod -o bin/ $(if $(findstring sqlc,$@),github.com/sqlc-dev/sqlc/cmd/sqlc,honnef.co/go/tools/cmd/staticcheck)
 
-tools: bin/sqlc bin/staticcheck ## Build the development tools into bin/
+bin/templ: tools/go.mod tools/go.sum
+	CGO_ENABLED=0 go build -modfile=tools/go.mod -o bin/ github.com/a-h/templ/cmd/templ
 
-generate: bin/sqlc ## Regenerate the database code from db/queries and db/migrations
+tools: bin/sqlc bin/staticcheck bin/templ ## Build the development tools into bin/
+
+generate: bin/sqlc bin/templ ## Regenerate the database code from db/ and the pages from web/templates
 	bin/sqlc generate
+	bin/templ generate -path web/templates
 	@scripts/generated.sh record
 
 generate-check: ## Fail when generated code does not belong to its sources
 	@scripts/generated.sh check
+
+screenshots: deps ## Take the pictures of the pages for docs/images
+	go test -count=1 ./internal/admin -run TestBrowserDrawsBothSchemes -screenshots $(CURDIR)/docs/images
 
 bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
 	go build -o bin/bench ./bench

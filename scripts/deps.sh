@@ -21,6 +21,7 @@ if [ "$what" = test ]; then
 	command -v git >/dev/null || missing+=(git)
 	command -v curl >/dev/null || missing+=(curl)
 	command -v runuser >/dev/null || missing+=(util-linux)
+	command -v chromium >/dev/null || missing+=(chromium fonts-liberation) # the pages are tested in a real browser
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

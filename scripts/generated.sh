@@ -4,19 +4,31 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-out=internal/postgres/dbgen
-sums=$out/SHA256SUMS
+# sources lists the generated code that lies in a directory with everything it
+# is made from.
+sources() {
+	case "$1" in
+	internal/postgres/dbgen) find sqlc.yaml db/queries db/migrations "$1" -type f ! -name SHA256SUMS ;;
+	web/templates) find "$1" -type f \( -name '*.templ' -o -name '*_templ.go' \) ;;
+	esac | LC_ALL=C sort
+}
 
-files() { find sqlc.yaml db/queries db/migrations "$out" -type f ! -name SHA256SUMS | LC_ALL=C sort; }
+each() {
+	local failed=0
+	for out in internal/postgres/dbgen web/templates; do "$1" "$out" || failed=1; done
+	return $failed
+}
+
+record() { sources "$1" | xargs sha256sum >"$1/SHA256SUMS"; }
+
+check() {
+	diff <(sources "$1" | xargs sha256sum) "$1/SHA256SUMS" && return
+	echo "$1 does not belong to its sources: run 'make generate' and commit the result" >&2
+	return 1
+}
 
 case "${1:-}" in
-record) files | xargs sha256sum >"$sums" ;;
-check)
-	if ! diff <(files | xargs sha256sum) "$sums"; then
-		echo "generated code does not belong to its sources: run 'make generate' and commit the result" >&2
-		exit 1
-	fi
-	;;
+record | check) each "$1" ;;
 *)
 	echo "usage: generated.sh record|check" >&2
 	exit 2

@@ -75,7 +75,7 @@ func runFacts(run runs.Run, now time.Time) []templates.Fact {
 		{Name: "Started", Moment: clock(run.StartedAt, now)},
 		{Name: "Latency", Value: millis(run.LatencyMs)},
 		{Name: "First token", Value: optional(run.TTFTMs, millis)},
-		{Name: "Of it the gateway", Value: optional(run.OverheadUs, micros)},
+		{Name: "Gateway's share", Value: optional(run.OverheadUs, micros)},
 		{Name: "Operation", Value: run.Operation + ", " + run.Dialect + streamed(run.Streamed)},
 		{Name: "Attempts", Value: attemptsInWords(run)},
 		{Name: "Tokens", Value: tokens(run.InputTokens, run.OutputTokens) + estimated(run.UsageEstimated)},

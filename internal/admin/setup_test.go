@@ -153,6 +153,7 @@ func incident(now time.Time) *world {
 				Key: "azure/gpt-4.1-mini/swedencentral", Enabled: true, State: breaker.HalfOpen, Reason: breaker.ReasonHalfOpen,
 				Cause: "rate_limit", Generation: 9, Since: now.Add(-3 * time.Second), Rejected: 412, Probes: 4,
 			},
+			{Key: "mistral/mistral-small/default", Enabled: true, State: breaker.Closed, Generation: 1, Since: now.Add(-9 * time.Hour)},
 			{Key: "ollama/llama3.2:1b/default", Enabled: true, State: breaker.Closed, Reason: breaker.ReasonProbeSuccess, Generation: 5, Since: now.Add(-52 * time.Minute), Calls: 88, Rejected: 17},
 			{
 				Key: "openai/gpt-4.1-mini/global", Enabled: true, State: breaker.Open, Reason: breaker.ReasonConsecutive, Cause: "server_error",

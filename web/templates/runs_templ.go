@@ -54,7 +54,7 @@ func RunTable(v Runs) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<table class=\"runs\"><caption>The newest first. A run is one call of a client; it opens with its attempts.</caption> <thead><tr><th scope=\"col\">Run</th><th scope=\"col\">Started</th><th scope=\"col\">Asked for</th><th scope=\"col\">Outcome</th><th scope=\"col\">Why</th><th scope=\"col\">Served by</th><th scope=\"col\">Attempts</th><th scope=\"col\" class=\"number\">Latency</th><th scope=\"col\" class=\"number\">Cost</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<table class=\"runs\"><caption>The newest first. A run is one call of a client; its number leads to its attempts.</caption> <thead><tr><th scope=\"col\">Run</th><th scope=\"col\">Started</th><th scope=\"col\">Asked for</th><th scope=\"col\">Outcome</th><th scope=\"col\">Why</th><th scope=\"col\">Served by</th><th scope=\"col\">Attempts</th><th scope=\"col\" class=\"number\">Latency</th><th scope=\"col\" class=\"number\">Cost</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -143,14 +143,14 @@ func runRow(v Run) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</td><td>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</td><td class=\"asked\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var7 string
 		templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(v.Asked)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 48, Col: 15}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 48, Col: 29}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 		if templ_7745c5c3_Err != nil {
