@@ -77,7 +77,9 @@ func (l *listener) close(ctx context.Context) error {
 	if l.bound == nil {
 		return nil
 	}
-	if err := l.server.Shutdown(ctx); err != nil {
+	// stopAccepting may have closed the socket before; what Shutdown then says
+	// about it is no fault.
+	if err := l.server.Shutdown(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 		return errors.Join(fmt.Errorf("close server.%s: %w", l.name, err), l.server.Close())
 	}
 	return nil
