@@ -56,7 +56,7 @@ func holder(file *os.File) string {
 	return strings.TrimSpace(string(text))
 }
 
-// release may be called twice. Closing the file alone would not do: a child
+// release drops the lock. Closing the file alone would not do: a child
 // that is just being started has it open as well for a moment.
 func (l *lock) release() {
 	unix.Flock(int(l.file.Fd()), unix.LOCK_UN)

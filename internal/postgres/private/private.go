@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,6 +38,9 @@ type Server struct {
 	process *process // nil when another process owns the server
 	lock    *lock
 	sockets string
+
+	stopping sync.Once
+	stopped  error
 }
 
 // Start starts the server of a data directory, which it first creates if there
@@ -103,15 +107,18 @@ func (s *Server) Owned() bool { return s.process != nil }
 // Stop ends the server if this process owns it: sessions are cut, data is
 // written. When the context ends first the server is stopped the hard way,
 // which costs it a recovery at the next start, and the context's error is
-// returned. Stop may be called twice.
+// returned. Stop may be called twice; a second call leaves alone what another
+// owner may have started since.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.process == nil {
 		return nil
 	}
-	err := s.process.stop(ctx)
-	removeSocketDir(s.sockets)
-	s.lock.release()
-	return err
+	s.stopping.Do(func() {
+		s.stopped = s.process.stop(ctx)
+		removeSocketDir(s.sockets)
+		s.lock.release()
+	})
+	return s.stopped
 }
 
 // The signals of a Postgres server: fast shutdown cuts sessions and writes

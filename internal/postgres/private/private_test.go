@@ -153,6 +153,21 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
+func TestSecondStopLeavesTheNextOwnersServerAlone(t *testing.T) {
+	t.Parallel()
+	cfg := config(dataDir(t))
+	first := startServer(t, cfg)
+	stopServer(t, first)
+	second := startServer(t, cfg)
+
+	stopServer(t, first)
+
+	remember(t, second.URL())
+	if _, err := Start(t.Context(), cfg); !errors.Is(err, ErrInUse) {
+		t.Errorf("got error %v, want ErrInUse", err)
+	}
+}
+
 func TestStopThatMustHurryKeepsWhatWasCommitted(t *testing.T) {
 	t.Parallel()
 	cfg := config(dataDir(t))
