@@ -3,7 +3,6 @@ package telemetry
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
-	"github.com/breakwater-llm/breakwater/internal/budget"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
@@ -170,70 +168,6 @@ func TestASlowDatabaseIsNotOnTheRequestPath(t *testing.T) {
 	})
 }
 
-// TEL-01: the queue is bounded while the database is away; the newest rows find
-// no room, and nothing is lost or doubled of the others, not even when the
-// answer to a commit is lost.
-func TestAnOutageCostsOnlyTheRowsBeyondTheQueue(t *testing.T) {
-	t.Parallel()
-	db := postgrestest.New(t)
-	repo := &outage{Repository: NewRepository(db), loseAnswers: 1}
-	repo.away.Lock()
-	cfg := config()
-	cfg.Queue, cfg.FlushInterval = 1000, time.Millisecond
-	r, reg := setup(t, cfg, repo)
-	r.Start()
-
-	for range 1500 {
-		r.Record(answered(noon))
-	}
-	if got := r.Waiting(); got != 1000 {
-		t.Errorf("TEL-01: %d rows wait, want 1000", got)
-	}
-	want := "# HELP breakwater_telemetry_queue_length Rows that wait for the database.\n# TYPE breakwater_telemetry_queue_length gauge\nbreakwater_telemetry_queue_length 1000\n"
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "breakwater_telemetry_queue_length"); err != nil {
-		t.Errorf("TEL-01: %v", err)
-	}
-	repo.away.Unlock()
-	if err := r.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-
-	if diff := cmp.Diff(map[string]float64{"written": 1000, "dropped": 500}, fate(r)); diff != "" {
-		t.Errorf("TEL-01: fate of the rows (-want +got):\n%s", diff)
-	}
-	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 1000 {
-		t.Errorf("TEL-01: %d runs stored, want 1000", got)
-	}
-	if got := count(t, db, "SELECT count(*) FROM telemetry_attempts"); got != 1000 {
-		t.Errorf("TEL-01: %d attempts stored, want 1000", got)
-	}
-}
-
-// outage is a Repository that cannot be reached while away is locked, and that
-// loses the answers to the first inserts after it.
-type outage struct {
-	*Repository
-	away        sync.Mutex
-	loseAnswers int
-}
-
-var errAway = errors.New("the database is away")
-
-func (o *outage) EnsurePartitions(context.Context, time.Time) error { return errAway }
-
-func (o *outage) InsertRuns(ctx context.Context, runs []*llm.Run) error {
-	if !o.away.TryLock() {
-		return errAway
-	}
-	defer o.away.Unlock()
-	err := o.Repository.InsertRuns(ctx, runs)
-	if err == nil && o.loseAnswers > 0 {
-		o.loseAnswers--
-		return errAway
-	}
-	return err
-}
-
 // TEL-03: no limit of ours truncates a flush.
 func TestEveryRowOfOneIntervalIsWritten(t *testing.T) {
 	t.Parallel()
@@ -305,78 +239,6 @@ func TestRowsThatComeAfterStopAreCountedAsDropped(t *testing.T) {
 	})
 }
 
-// A stop that may not wait for ever says what it had to give up.
-func TestStopGivesUpOnADatabaseThatHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := setup(t, config(), newMemory(func(ctx context.Context) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}))
-		r.Start()
-		r.Record(answered(time.Now()))
-		r.Record(answered(time.Now()))
-		time.Sleep(time.Minute)
-
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		begin := time.Now()
-		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "2 rows") {
-			t.Errorf("stop: %v, want an error that names 2 rows and the deadline", err)
-		}
-		if took := time.Since(begin); took != 5*time.Second {
-			t.Errorf("stop took %v, want the 5 s it was given", took)
-		}
-		if diff := cmp.Diff(map[string]float64{"written": 0, "dropped": 2}, fate(r)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestAnOutageIsVisibleAndLoggedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var away atomic.Bool
-		var tries atomic.Int32
-		store := newMemory(func(context.Context) error {
-			if away.Load() {
-				tries.Add(1)
-				return errAway
-			}
-			return nil
-		})
-		metrics, _ := newMetrics(t)
-		var log bytes.Buffer
-		r := New(config(), store, metrics, slog.New(slog.NewTextHandler(&log, nil)))
-		r.Start()
-		synctest.Wait()
-
-		away.Store(true)
-		r.Record(answered(time.Now()))
-		time.Sleep(time.Minute)
-		if !r.Degraded() {
-			t.Error("not degraded with the database away")
-		}
-		if got := tries.Load(); got < 10 || got > 20 {
-			t.Errorf("%d tries in a minute, want some, further and further apart", got)
-		}
-		away.Store(false)
-		time.Sleep(time.Minute)
-		if r.Degraded() {
-			t.Error("still degraded after the database came back")
-		}
-		if err := r.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(log.String(), "level=WARN"); got != 1 {
-			t.Errorf("%d warnings for one outage:\n%s", got, log.String())
-		}
-		if got := store.stored(); got != 1 {
-			t.Errorf("%d runs stored after the outage, want 1", got)
-		}
-	})
-}
-
 // A row that the server refuses costs itself, neither the batch it came in nor
 // those behind it.
 func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
@@ -437,49 +299,3 @@ func (c *counting) EnsurePartitions(context.Context, time.Time) error {
 	c.ensured.Add(1)
 	return nil
 }
-
-// BenchmarkRecord is what a call pays for being recorded: its metrics and its
-// place in the queue.
-func BenchmarkRecord(b *testing.B) {
-	reg := prometheus.NewRegistry()
-	known := known()
-	known.Prices = budget.NewPrices(map[llm.Target]budget.Price{
-		alpha: {Input: decimal.RequireFromString("0.40"), Output: decimal.RequireFromString("1.60")},
-	})
-	r := New(Config{Queue: 1 << 30, FlushInterval: 10 * time.Millisecond}, discard{}, NewMetrics(reg, known), quiet())
-	r.Start()
-	run := answered(time.Now())
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			r.Record(run)
-		}
-	})
-	b.StopTimer()
-	if err := r.Stop(context.Background()); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// BenchmarkInsertRuns is what the database takes for one complete batch.
-func BenchmarkInsertRuns(b *testing.B) {
-	repo := NewRepository(postgrestest.New(b))
-	if err := repo.EnsurePartitions(b.Context(), noon); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		b.StopTimer()
-		runs := answeredMany(batchSize, noon)
-		b.StartTimer()
-		if err := repo.InsertRuns(b.Context(), runs); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(batchSize*b.N)/b.Elapsed().Seconds(), "runs/s")
-}
-
-// discard is a database that costs nothing.
-type discard struct{ store }
-
-func (discard) InsertRuns(context.Context, []*llm.Run) error      { return nil }
-func (discard) EnsurePartitions(context.Context, time.Time) error { return nil }

@@ -1,0 +1,221 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
+)
+
+// TEL-01: the queue is bounded while the database is away; the newest rows find
+// no room, and nothing is lost or doubled of the others, not even when the
+// answer to a commit is lost.
+func TestAnOutageCostsOnlyTheRowsBeyondTheQueue(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	repo := &outage{Repository: NewRepository(db), loseAnswers: 1}
+	repo.away.Lock()
+	cfg := config()
+	cfg.Queue, cfg.FlushInterval = 1000, time.Millisecond
+	r, reg := setup(t, cfg, repo)
+	r.Start()
+
+	for range 1500 {
+		r.Record(answered(noon))
+	}
+	if got := r.Waiting(); got != 1000 {
+		t.Errorf("TEL-01: %d rows wait, want 1000", got)
+	}
+	want := "# HELP breakwater_telemetry_queue_length Rows that wait for the database.\n# TYPE breakwater_telemetry_queue_length gauge\nbreakwater_telemetry_queue_length 1000\n"
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "breakwater_telemetry_queue_length"); err != nil {
+		t.Errorf("TEL-01: %v", err)
+	}
+	repo.away.Unlock()
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	if diff := cmp.Diff(map[string]float64{"written": 1000, "dropped": 500}, fate(r)); diff != "" {
+		t.Errorf("TEL-01: fate of the rows (-want +got):\n%s", diff)
+	}
+	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 1000 {
+		t.Errorf("TEL-01: %d runs stored, want 1000", got)
+	}
+	if got := count(t, db, "SELECT count(*) FROM telemetry_attempts"); got != 1000 {
+		t.Errorf("TEL-01: %d attempts stored, want 1000", got)
+	}
+}
+
+// outage is a Repository that cannot be reached while away is locked, and that
+// loses the answers to the first inserts after it.
+type outage struct {
+	*Repository
+	away        sync.Mutex
+	loseAnswers int
+}
+
+var errAway = errors.New("the database is away")
+
+func (o *outage) EnsurePartitions(context.Context, time.Time) error { return errAway }
+
+func (o *outage) InsertRuns(ctx context.Context, runs []*llm.Run) error {
+	if !o.away.TryLock() {
+		return errAway
+	}
+	defer o.away.Unlock()
+	err := o.Repository.InsertRuns(ctx, runs)
+	if err == nil && o.loseAnswers > 0 {
+		o.loseAnswers--
+		return errAway
+	}
+	return err
+}
+
+// The server cuts every connection and lets nobody in for a while.
+func TestRowsSurviveALostConnection(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	r, _ := setup(t, config(), NewRepository(db))
+	r.Start()
+	r.Record(answered(noon))
+	waitFor(t, func() bool { return r.Waiting() == 0 })
+
+	server := maintenance(t, db)
+	name := db.Config().ConnConfig.Database
+	server("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
+	server("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
+	for range 10 {
+		r.Record(answered(noon))
+	}
+	waitFor(t, r.Degraded)
+	server("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
+	waitFor(t, func() bool { return r.Waiting() == 0 })
+
+	if r.Degraded() {
+		t.Error("still degraded after the rows were written")
+	}
+	if diff := cmp.Diff(map[string]float64{"written": 11, "dropped": 0}, fate(r)); diff != "" {
+		t.Errorf("fate of the rows (-want +got):\n%s", diff)
+	}
+	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 11 {
+		t.Errorf("%d runs stored, want 11", got)
+	}
+}
+
+// maintenance returns what runs a statement on the server from outside of the
+// test's database.
+func maintenance(t *testing.T, db *pgxpool.Pool) func(sql string) {
+	t.Helper()
+	cfg := db.Config().ConnConfig.Copy()
+	cfg.Database = "postgres"
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(30 * time.Second); !done(); {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal("not within 30 s")
+		}
+	}
+}
+
+// A stop that may not wait for ever says what it had to give up.
+func TestStopGivesUpOnADatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := setup(t, config(), newMemory(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		r.Start()
+		r.Record(answered(time.Now()))
+		r.Record(answered(time.Now()))
+		time.Sleep(time.Minute)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "2 rows") {
+			t.Errorf("stop: %v, want an error that names 2 rows and the deadline", err)
+		}
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("stop took %v, want the 5 s it was given", took)
+		}
+		if diff := cmp.Diff(map[string]float64{"written": 0, "dropped": 2}, fate(r)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAnOutageIsVisibleAndLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		var tries atomic.Int32
+		store := newMemory(func(context.Context) error {
+			if away.Load() {
+				tries.Add(1)
+				return errAway
+			}
+			return nil
+		})
+		metrics, _ := newMetrics(t)
+		var log bytes.Buffer
+		r := New(config(), store, metrics, slog.New(slog.NewTextHandler(&log, nil)))
+		r.Start()
+		synctest.Wait()
+
+		away.Store(true)
+		r.Record(answered(time.Now()))
+		time.Sleep(time.Minute)
+		if !r.Degraded() {
+			t.Error("not degraded with the database away")
+		}
+		if got := tries.Load(); got < 10 || got > 20 {
+			t.Errorf("%d tries in a minute, want some, further and further apart", got)
+		}
+		away.Store(false)
+		time.Sleep(time.Minute)
+		if r.Degraded() {
+			t.Error("still degraded after the database came back")
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "level=WARN"); got != 1 {
+			t.Errorf("%d warnings for one outage:\n%s", got, log.String())
+		}
+		if got := store.stored(); got != 1 {
+			t.Errorf("%d runs stored after the outage, want 1", got)
+		}
+	})
+}
