@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
@@ -10,36 +11,57 @@ import (
 
 // summary says the whole in one line.
 func (r reading) summary() templates.Summary {
-	open, probing := len(r.inState(breaker.Open)), len(r.inState(breaker.HalfOpen))
-	closed := len(r.all) - open - probing
-	var parts []string
-	if open > 0 {
-		parts = append(parts, count(open, "circuit")+" open")
-	}
-	if probing > 0 {
-		parts = append(parts, count(probing, "circuit")+" half-open")
-	}
-	if len(r.alarms) > 0 {
-		parts = append(parts, count(len(r.alarms), "alarm"))
-	}
-	switch {
-	case len(parts) > 0:
-		headline := strings.Join(parts, ", ")
-		return templates.Summary{
-			Title: headline, Headline: headline, Tone: r.tone(),
-			Detail: grouped(closed) + " of " + count(len(r.all), "circuit") + " closed.",
-		}
-	case len(r.all) == 0:
+	if len(r.all) == 0 && len(r.alarms) == 0 {
 		return templates.Summary{
 			Title: "No targets", Headline: "No target is configured", Tone: templates.Quiet,
 			Detail: "Calls can be served once a configuration names a target.",
 		}
-	default:
-		return templates.Summary{
-			Title: "All closed", Headline: "Every circuit is closed", Tone: templates.Good,
-			Detail: count(closed, "target") + ", nothing needs attention.",
+	}
+	if headline := r.troubles(); headline != "" {
+		return templates.Summary{Title: headline, Headline: headline, Tone: r.tone(), Detail: r.rest() + "."}
+	}
+	return templates.Summary{
+		Title: "All well", Headline: "No circuit is open", Tone: templates.Good,
+		Detail: r.rest() + "; nothing needs attention.",
+	}
+}
+
+// troubles counts what needs attention; empty when nothing does.
+func (r reading) troubles() string {
+	return enumerate(
+		some(len(r.inState(breaker.Open)), "circuit", " open"),
+		some(len(r.inState(breaker.HalfOpen)), "circuit", " half-open"),
+		some(len(r.alarms), "alarm", ""),
+	)
+}
+
+// rest counts the circuits that need none.
+func (r reading) rest() string {
+	off := 0
+	for _, t := range r.all {
+		if t.off() {
+			off++
 		}
 	}
+	closed := len(r.inState(breaker.Closed)) - off
+	said := grouped(closed) + " of " + count(len(r.all), "circuit") + " closed"
+	if off > 0 {
+		said += ", " + grouped(off) + " switched off"
+	}
+	return said
+}
+
+// some counts things; empty when there are none.
+func some(n int, unit, how string) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n, unit) + how
+}
+
+// enumerate joins what is not empty.
+func enumerate(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
 func (r reading) tone() templates.Tone {

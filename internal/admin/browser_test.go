@@ -1,13 +1,18 @@
 package admin
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/labstack/echo/v4"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 )
@@ -44,20 +49,71 @@ func TestBrowserShowsACircuitEventAtOnce(t *testing.T) {
 	b.mustBeQuiet()
 }
 
-func TestBrowserSaysWhenThePageIsNotLiveAnyMore(t *testing.T) {
+func TestBrowserSaysWhenThePageIsNotLiveAndComesBack(t *testing.T) {
 	t.Parallel()
-	pages := incident(time.Now()).pages()
+	w := incident(time.Now())
+	before, after := w.pages(), w.pages()
 	b := browse(t)
-	server := serve(t, pages)
+	server, restart := serveInTurn(t, before, after)
 	b.do(chromedp.Navigate(server.URL))
 	b.until(isLive)
-	if err := pages.Stop(t.Context()); err != nil {
+	if err := before.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.until(`document.getElementById('live').dataset.live === 'off'`)
 	if got := ask[string](b, `document.getElementById('live').innerText`); !strings.Contains(got, "Not live") || !strings.Contains(got, "Reload") {
 		t.Errorf("the header says %q", got)
 	}
+
+	w.change(func(w *world) { w.alarms = nil })
+	restart()
+	b.until(isLive)
+	b.until(`document.querySelector('.headline').textContent === '1 circuit open, 1 circuit half-open'`)
+}
+
+// serveInTurn serves one set of pages, and another from restart on.
+func serveInTurn(t *testing.T, before, after *Pages) (server *httptest.Server, restart func()) {
+	t.Helper()
+	var turn atomic.Pointer[echo.Echo]
+	handler := func(pages *Pages) *echo.Echo {
+		e := echo.New()
+		pages.Register(e.Group(""))
+		return e
+	}
+	turn.Store(handler(before))
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { turn.Load().ServeHTTP(w, r) }))
+	t.Cleanup(func() {
+		for _, pages := range []*Pages{before, after} {
+			if err := pages.Stop(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
+		server.Close()
+	})
+	return server, func() { turn.Store(handler(after)) }
+}
+
+// ADM-05, in a browser that would run it.
+func TestBrowserRunsNothingThatCameFromOutside(t *testing.T) {
+	t.Parallel()
+	w, id := hostile(time.Now())
+	pages := w.pages()
+	b := browse(t)
+	server := serve(t, pages)
+	for _, path := range []string{"/runs/" + id.String(), "/"} {
+		b.do(chromedp.Navigate(server.URL + path))
+		b.until(`document.querySelector('main').textContent.includes('<svg onload')`)
+	}
+	b.until(isLive)
+	w.change(func(w *world) {
+		w.addRun(time.Now(), "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))
+	})
+	pages.CircuitEvent(breaker.Event{})
+	b.until(`document.querySelectorAll('table.runs tbody tr').length === 2`)
+	if ask[bool](b, `'__x' in window`) {
+		t.Error("text from outside was run")
+	}
+	b.mustBeQuiet()
 }
 
 func TestBrowserReachesEverythingWithTheKeyboard(t *testing.T) {
@@ -87,8 +143,10 @@ func TestBrowserReachesEverythingWithTheKeyboard(t *testing.T) {
 	b.do(chromedp.Navigate(server.URL), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until(`document.activeElement.id === 'main'`)
 	link := "run-" + runRow(w.runs[0], time.Now()).ID
-	b.do(chromedp.Focus(chromedp.ID(link)), chromedp.KeyEvent(kb.Enter))
-	b.until(`document.querySelectorAll('table.attempts tbody tr').length === 2`)
+	b.follow(chromedp.Focus(chromedp.ID(link)), chromedp.KeyEvent(kb.Enter))
+	if got := ask[int](b, `document.querySelectorAll('table.attempts tbody tr').length`); got != 2 {
+		t.Errorf("the run shows %d attempts, want 2", got)
+	}
 	b.mustBeQuiet()
 }
 
@@ -113,7 +171,8 @@ func TestBrowserWithoutScriptsShowsEverything(t *testing.T) {
 			t.Errorf("the page says %q, which it cannot know", lie)
 		}
 	}
-	b.do(chromedp.Click(chromedp.CSS("table.runs tbody a")), chromedp.WaitVisible(chromedp.CSS("table.attempts")))
+	b.follow(chromedp.Click(chromedp.CSS("table.runs tbody a")))
+	b.do(chromedp.WaitVisible(chromedp.CSS("table.attempts")))
 	b.mustBeQuiet()
 }
 

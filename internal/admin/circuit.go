@@ -12,10 +12,13 @@ import (
 // untouched reports whether the target has no circuit yet.
 func (t target) untouched() bool { return t.circuit.Key == "" }
 
+// off reports whether the breaker is switched off for the target.
+func (t target) off() bool { return !t.untouched() && !t.circuit.Enabled }
+
 // state is the state of the circuit as a mark.
 func (t target) state() templates.Mark {
 	switch {
-	case !t.untouched() && !t.circuit.Enabled:
+	case t.off():
 		return templates.Mark{Tone: templates.Quiet, Text: "Off"}
 	case t.circuit.State == breaker.Open:
 		return templates.Mark{Tone: templates.Bad, Text: "Open"}
@@ -32,7 +35,7 @@ func (t target) why() string {
 	switch {
 	case t.untouched():
 		return "No call yet"
-	case !c.Enabled:
+	case t.off():
 		return "Switched off: every call goes through"
 	case c.State == breaker.Closed && c.ConsecutiveFailures > 0:
 		return count(c.ConsecutiveFailures, "failure") + " in a row"

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/PuerkitoBio/goquery"
@@ -54,6 +56,29 @@ func TestOverviewSaysWhatIsOpenWhySinceWhenAndWhatHappensNext(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("first notice (-want +got):\n%s", diff)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	closed := breaker.Snapshot{Key: "a/m/r", Enabled: true}
+	off := breaker.Snapshot{Key: "b/m/r"}
+	probing := breaker.Snapshot{Key: "c/m/r", Enabled: true, State: breaker.HalfOpen}
+	for name, test := range map[string]struct {
+		world            *world
+		tone             templates.Tone
+		headline, detail string
+	}{
+		"nothing yet": {&world{}, templates.Quiet, "No target is configured", "Calls can be served once a configuration names a target."},
+		"all well":    {&world{circuits: []breaker.Snapshot{closed}}, templates.Good, "No circuit is open", "1 of 1 circuit closed; nothing needs attention."},
+		"off":         {&world{circuits: []breaker.Snapshot{closed, off}}, templates.Good, "No circuit is open", "1 of 2 circuits closed, 1 switched off; nothing needs attention."},
+		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
+		"alarm only":  {&world{alarms: []Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
+	} {
+		got := test.world.pages().look(noon).summary()
+		if got.Tone != test.tone || got.Headline != test.headline || got.Detail != test.detail {
+			t.Errorf("%s: got %+v", name, got)
+		}
 	}
 }
 
@@ -160,26 +185,55 @@ func TestHealthThatIsStaleSaysSo(t *testing.T) {
 	}
 }
 
+func TestASlowDatabaseHoldsUpAPageForAWhileOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		got := (&world{}).pages(func(d *Deps) { d.Runs = stuck{} }).recent(t.Context(), begun)
+		if waited := time.Since(begun); waited != readTimeout {
+			t.Errorf("the page waited %v, want %v", waited, readTimeout)
+		}
+		if got.Trouble == "" {
+			t.Error("the page does not say that runs could not be read")
+		}
+	})
+}
+
+// stuck is a database that does not answer.
+type stuck struct{ Runs }
+
+func (stuck) List(ctx context.Context, _ runs.Filter) (runs.Page, error) {
+	<-ctx.Done()
+	return runs.Page{}, ctx.Err()
+}
+
 // ADM-05: what clients and upstreams wrote is shown, never run.
 func TestUntrustedTextIsShownAsText(t *testing.T) {
 	t.Parallel()
-	const evil = `<svg onload=window.__x=1>"'&<script>window.__x=1</script>`
-	now := time.Now()
-	w := &world{
-		circuits: []breaker.Snapshot{{Key: "p/" + evil + "/r", Enabled: true, State: breaker.Open, Reason: evil, Cause: evil}},
-		alarms:   []Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
-		attempts: map[uuid.UUID][]runs.Attempt{},
-	}
-	id := w.addRun(now, "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))
-	w.runs[0].RequestedModel, w.runs[0].CorrelationID, w.runs[0].Configuration = evil, evil, &w.runs[0].RequestedModel
+	w, id := hostile(time.Now())
 	server := serve(t, w.pages())
 	for path, least := range map[string]int{"/": 5, "/runs/" + id.String(): 5} {
 		page := document(t, server, path)
-		if page.Find("svg[onload], script:not([src])").Length() > 0 {
+		if page.Find("svg[onload], img[onerror], script:not([src])").Length() > 0 {
 			t.Errorf("%s: untrusted text became an element", path)
 		}
 		if got := strings.Count(page.Find("main").Text(), evil); got < least {
 			t.Errorf("%s: untrusted text is shown %d times, want at least %d", path, got, least)
 		}
 	}
+}
+
+// evil is what a client or an upstream may write into any text it controls.
+const evil = `<svg onload=window.__x=1>"'&<script>window.__x=1</script><img src=x onerror=window.__x=1>`
+
+// hostile is a world in which evil stands wherever text comes from outside.
+func hostile(now time.Time) (*world, uuid.UUID) {
+	w := &world{
+		circuits: []breaker.Snapshot{{Key: "p/" + evil + "/r", Enabled: true, State: breaker.Open, Reason: evil, Cause: evil}},
+		alarms:   []Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
+		attempts: map[uuid.UUID][]runs.Attempt{},
+	}
+	id := w.addRun(now, "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))
+	w.runs[0].RequestedModel, w.runs[0].CorrelationID, w.runs[0].Configuration = evil, evil, new(evil)
+	return w, id
 }

@@ -87,6 +87,14 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// follow takes steps that lead to another page, and waits until it is there.
+func (b *tab) follow(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if _, err := chromedp.RunResponse(b.ctx, steps...); err != nil {
+		b.t.Fatalf("%v; the console says: %v", err, b.complaints())
+	}
+}
+
 // ask evaluates an expression in the page.
 func ask[T any](b *tab, expression string) T {
 	b.t.Helper()
