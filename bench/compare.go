@@ -30,7 +30,7 @@ type load struct {
 
 func (b *bench) loads() []load {
 	var all []load
-	for _, m := range []mode{whole, stream} {
+	for _, m := range b.Answers {
 		for _, n := range b.Concurrency {
 			all = append(all, load{m, n})
 		}

@@ -18,8 +18,8 @@ type held struct {
 // holdConcurrency is how many connections make the calls of hold.
 const holdConcurrency = 64
 
-// hold starts a fresh gateway, makes calls, half of them streams, and reads
-// the gateway's memory. Returns nil when none are asked for.
+// hold starts a fresh gateway, makes calls, the same number of every kind of
+// answer, and reads the gateway's memory. Returns nil when none are asked for.
 func (b *bench) hold(ctx context.Context) (*held, error) {
 	if b.Calls == 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func (b *bench) fill(ctx context.Context, g *gateway) (*held, error) {
 	}
 	h := &held{before: before}
 	began := time.Now()
-	for i, m := range []mode{whole, stream} {
-		calls := (b.Calls + 1 - i) / 2
+	for i, m := range b.Answers {
+		calls := (b.Calls + i) / len(b.Answers)
 		fmt.Fprintf(os.Stderr, "%d calls, %s\n", calls, m)
 		o := slice{address: g.said.Listen, call: b.exchanges[m], concurrency: holdConcurrency, calls: int64(calls)}.run(ctx)
 		b.blame(fmt.Sprintf("%d calls, %s", calls, m), o)

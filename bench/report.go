@@ -43,10 +43,19 @@ func report(r *runCmd, before, after machine, table []row, h *held) string {
 		writeRatios(&text, table)
 	}
 	if h != nil {
-		fmt.Fprintf(&text, "\nA fresh gateway after %d calls in %s, half of them streams, %d at once: %s MiB resident (%s at start, %s at most).\n",
-			h.calls, h.took.Round(time.Second), holdConcurrency, mib(float64(h.after.resident)), mib(float64(h.before.resident)), mib(float64(h.after.peak)))
+		fmt.Fprintf(&text, "\nA fresh gateway after %d calls (%s) in %s, %d at once: %s MiB resident (%s at start, %s at most).\n",
+			h.calls, answers(r.Answers), h.took.Round(time.Second), holdConcurrency, mib(float64(h.after.resident)), mib(float64(h.before.resident)), mib(float64(h.after.peak)))
 	}
 	return text.String()
+}
+
+// answers names the kinds of answer, of which each had the same number of calls.
+func answers(modes []mode) string {
+	names := make([]string, len(modes))
+	for i, m := range modes {
+		names[i] = string(m)
+	}
+	return strings.Join(names, " and ")
 }
 
 func writeFigures(text *strings.Builder, table []row) {

@@ -14,6 +14,7 @@ type runCmd struct {
 	Gateway     string        `default:"bin/breakwater" help:"The gateway to measure."`
 	Rounds      int           `default:"5" help:"How often each case is measured, all servers in turns; 0 = not at all."`
 	Slice       time.Duration `default:"1500ms" help:"How long each server is loaded in each case of a round."`
+	Answers     []mode        `default:"whole,stream" enum:"whole,stream" help:"How the answers come."`
 	Concurrency []int         `default:"1,16,64" help:"Connections that make calls at once."`
 	Calls       int           `default:"100000" help:"Calls after which a fresh gateway's memory is read; 0 = not at all."`
 	FirstToken  time.Duration `default:"0s" help:"How long the upstream waits before an answer."`
