@@ -59,14 +59,16 @@ func (q *queue[T]) put(item T) bool {
 	return true
 }
 
-// take removes up to batchSize rows into dst. They count as held until settle.
-func (q *queue[T]) take(dst []T) []T {
+// take removes up to batchSize rows. They count as held until settle.
+func (q *queue[T]) take() []T {
+	var rows []T
 	for i := range q.shards {
-		dst = q.shards[i].take(dst)
+		rows = q.shards[i].take(rows)
 	}
-	return dst
+	return rows
 }
 
+// take moves rows of the shard to the end of a batch until that is complete.
 func (s *shard[T]) take(dst []T) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

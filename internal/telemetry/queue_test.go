@@ -31,7 +31,7 @@ func TestWhatTheQueueAcceptsComesOutOnce(t *testing.T) {
 
 	seen := map[int]int{}
 	drain := func() {
-		for rows := q.take(nil); len(rows) > 0; rows = q.take(rows[:0]) {
+		for rows := q.take(); len(rows) > 0; rows = q.take() {
 			if n := q.len(); n > 2000+producers {
 				t.Errorf("%d rows are held, the limit is 2000", n)
 			}
@@ -69,7 +69,7 @@ func TestTakenRowsKeepTheirPlaceUntilTheyAreSettled(t *testing.T) {
 	q := newQueue[int](2, make(chan struct{}, 1))
 	q.put(1)
 	q.put(2)
-	if got := len(q.take(nil)); got != 2 {
+	if got := len(q.take()); got != 2 {
 		t.Fatalf("took %d rows, want 2", got)
 	}
 	if q.put(3) {

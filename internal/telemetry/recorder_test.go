@@ -272,6 +272,31 @@ func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 	}
 }
 
+// With the database slower than the calls there is always another batch of
+// runs; the events must not wait for the last one.
+func TestEventsDoNotWaitForRunsToRunOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(func(context.Context) error {
+			time.Sleep(time.Second)
+			return nil
+		})
+		r, _ := setup(t, config(), store)
+		for range 20 * batchSize {
+			r.Record(answered(time.Now()))
+		}
+		r.CircuitEvent(opened(1, time.Now()))
+		r.Start()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if len(store.events) != 1 || len(store.runs) == 20*batchSize {
+			t.Errorf("%d events and %d runs are written, want the event before the last runs", len(store.events), len(store.runs))
+		}
+	})
+}
+
 func TestPartitionsAreKeptReadyHourly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

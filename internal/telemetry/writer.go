@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -28,8 +29,8 @@ func (r *Recorder) write() {
 	tick := time.NewTicker(r.cfg.FlushInterval)
 	defer tick.Stop()
 
+	r.keepPartitions()
 	for running := true; running; {
-		r.keepPartitions()
 		select {
 		case <-tick.C:
 		case <-r.wake:
@@ -53,32 +54,40 @@ func (r *Recorder) finish() {
 	}
 }
 
-// flush writes what is queued, batch by batch.
+// flush writes what is queued, by turns a batch of runs and one of events, so
+// that neither waits for the other when rows come faster than they go.
 func (r *Recorder) flush() {
-	flushQueue(r, r.runs, r.store.InsertRuns)
-	flushQueue(r, r.events, func(ctx context.Context, events []*breaker.Event) error {
-		return r.store.InsertCircuitEvents(ctx, r.cfg.Node, r.cfg.BootID, events)
-	})
+	for r.ctx.Err() == nil {
+		r.keepPartitions()
+		n := flushBatch(r, r.runs, r.store.InsertRuns)
+		n += flushBatch(r, r.events, func(ctx context.Context, events []*breaker.Event) error {
+			return r.store.InsertCircuitEvents(ctx, r.cfg.Node, r.cfg.BootID, events)
+		})
+		if n == 0 {
+			return
+		}
+	}
 }
 
 // insert writes rows in one transaction.
 type insert[T any] func(ctx context.Context, rows []T) error
 
-func flushQueue[T any](r *Recorder, q *queue[T], insert insert[T]) {
-	var rows []T
-	for r.ctx.Err() == nil {
-		rows = q.take(rows[:0])
-		if len(rows) == 0 {
-			return
-		}
-		written, refused, why := writeRows(r, rows, insert)
-		q.settle(written + refused)
-		r.settled(written, refused, why)
+// flushBatch writes one batch, if there is any, and returns how many rows it
+// had. Those that the writer had to give up keep their place in the queue.
+func flushBatch[T any](r *Recorder, q *queue[T], insert insert[T]) int {
+	rows := q.take()
+	if len(rows) == 0 {
+		return 0
 	}
+	written, refused, why := writeRows(r, rows, insert)
+	q.settle(written + refused)
+	r.settled(written, refused, why)
+	return len(rows)
 }
 
 // writeRows writes a batch. One that the database refuses is halved until the
-// rows at fault stand alone, so that a bad row costs only itself.
+// rows at fault stand alone, so that a bad row costs only itself. The error is
+// that of the first one.
 func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused int, why error) {
 	err := r.persist(func(ctx context.Context) error { return insert(ctx, rows) })
 	switch {
@@ -92,7 +101,7 @@ func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused
 	half := len(rows) / 2
 	w1, r1, err1 := writeRows(r, rows[:half], insert)
 	w2, r2, err2 := writeRows(r, rows[half:], insert)
-	return w1 + w2, r1 + r2, errors.Join(err1, err2)
+	return w1 + w2, r1 + r2, cmp.Or(err1, err2)
 }
 
 // persist repeats an insert until the database has taken or refused it, or
