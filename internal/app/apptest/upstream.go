@@ -3,11 +3,13 @@
 package apptest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ type Upstream struct {
 type Request struct {
 	At     time.Time
 	Path   string
+	Query  string
 	Header http.Header
 	Body   string
 }
@@ -53,9 +56,10 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.mu.Lock()
-	u.requests = append(u.requests, Request{At: time.Now(), Path: r.URL.Path, Header: r.Header.Clone(), Body: string(body)})
+	u.requests = append(u.requests, Request{At: time.Now(), Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: string(body)})
 	n, script := len(u.requests), u.script
 	u.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body)) // for scripts that answer by it
 
 	script(w, r, n)
 	if r.Context().Err() != nil {
@@ -134,6 +138,31 @@ func After(delay time.Duration, script Script) Script {
 		if pause(r, delay) {
 			script(w, r, n)
 		}
+	}
+}
+
+// Held waits until release is closed before it answers, unless the gateway
+// gives up first.
+func Held(release <-chan struct{}, script Script) Script {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		select {
+		case <-release:
+			script(w, r, n)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// When answers with the first script a request whose body holds text, and with
+// the second any other.
+func When(text string, script, otherwise Script) Script {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && strings.Contains(string(body), text) {
+			script(w, r, n)
+			return
+		}
+		otherwise(w, r, n)
 	}
 }
 

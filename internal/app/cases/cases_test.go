@@ -14,7 +14,20 @@ type theme map[string]func(*testing.T)
 
 // themes lists them all; each stands in the file of its name.
 var themes = []theme{
+	serverSentEvents,
 	streamEnd,
+	disconnect,
+	rateLimit,
+	errorClass,
+	badBody,
+	transport,
+	retryFallback,
+	circuitBreaker,
+	breakerScope,
+	secrets,
+	adminSecurity,
+	cost,
+	healthScore,
 }
 
 func TestCases(t *testing.T) {

@@ -1,0 +1,96 @@
+package cases
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+)
+
+var transport = theme{
+	"TRA_01": hostWithoutAddressMovesOn,
+	"TRA_03": resetConnectionMovesOn,
+	"TRA_05": liveStreamMayOutlastEveryClock,
+	"TRA_07": slowPhaseIsNamed,
+}
+
+func hostWithoutAddressMovesOn(t *testing.T) {
+	// No resolver is asked for a label this long, so the test does not depend
+	// on the machine's.
+	nowhere := &apptest.Upstream{URL: "http://" + strings.Repeat("n", 64) + ".invalid/v1"}
+	b := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.Start(t, apptest.TwoTargets(nowhere, b))
+
+	answer := g.Post(t, apptest.ChatBody)
+
+	served(t, answer, circuitB)
+	between(t, "the answer", answer.Took, 0, 4*time.Second)
+	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "connection", "dns_error"), succeeded("beta"))
+}
+
+func resetConnectionMovesOn(t *testing.T) {
+	a := apptest.NewUpstream(t, apptest.Reset())
+	b := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.Start(t, apptest.TwoTargets(a, b))
+
+	served(t, g.Post(t, apptest.ChatBody), circuitB)
+
+	equal(t, "calls of A", a.Calls(), 1)
+	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "connection", "connection_reset"), succeeded("beta"))
+}
+
+func liveStreamMayOutlastEveryClock(t *testing.T) {
+	const chunks = 30
+	parts := []any{apptest.RoleChunk}
+	for range chunks {
+		parts = append(parts, apptest.Chunk("x"), 100*time.Millisecond)
+	}
+	a := apptest.NewUpstream(t, apptest.Stream(append(parts, apptest.FinishChunk, apptest.Done)...))
+	g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {connect: 1s, first_token: 1s, idle: 1s, total: 1s}")))
+
+	answer := g.Post(t, apptest.StreamBody)
+
+	equal(t, "content", answer.Content(t), strings.Repeat("x", chunks))
+	if !strings.HasSuffix(answer.Body, apptest.Done) {
+		t.Errorf("the stream does not end with [DONE]: %q", answer.Body)
+	}
+	between(t, "the end", answer.Took, 3*time.Second, 20*time.Second)
+	rows(t, "attempts", g.Attempts(t, 1), succeeded("alpha"))
+}
+
+func slowPhaseIsNamed(t *testing.T) {
+	const silence = 5 * time.Second
+	clocks := "timeouts: {connect: 400ms, first_token: 500ms, idle: 600ms, total: 700ms}"
+	t.Run("first_token", func(t *testing.T) {
+		t.Parallel()
+		a := apptest.NewUpstream(t, apptest.After(silence, apptest.OKStream()))
+		b := apptest.NewUpstream(t, apptest.OKStream())
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks), beta(b)))
+
+		answer := g.Post(t, apptest.StreamBody)
+		equal(t, "content", answer.Content(t), "ok")
+		between(t, "B's answer", answer.Took, 500*time.Millisecond, silence)
+		rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "connection", "ttft_timeout"), succeeded("beta"))
+	})
+	t.Run("idle", func(t *testing.T) {
+		t.Parallel()
+		a := apptest.NewUpstream(t, apptest.Stream(apptest.Chunk("Hel"), silence, apptest.Done))
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks)))
+
+		answer := g.Post(t, apptest.StreamBody)
+		equal(t, "code of the last event", answer.LastError(t).Code, "upstream_stream_failed")
+		between(t, "the end", answer.Took, 600*time.Millisecond, silence)
+		rows(t, "attempts", g.Attempts(t, 1), failed("alpha", "connection", "idle_timeout"))
+	})
+	t.Run("total", func(t *testing.T) {
+		t.Parallel()
+		a := apptest.NewUpstream(t, apptest.After(silence, apptest.OK()))
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks)))
+
+		answer := g.Post(t, apptest.ChatBody)
+		refused(t, answer, 504, "upstream_error", "upstream_timeout")
+		between(t, "the answer", answer.Took, 700*time.Millisecond, silence)
+		rows(t, "attempts", g.Attempts(t, 1), failed("alpha", "connection", "total_timeout"))
+	})
+}
