@@ -8,12 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 
@@ -122,16 +119,12 @@ func (c *Client) Send(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.
 }
 
 func (c *Client) request(call *llm.Call) *http.Request {
-	pieces := wire.Splice(call.Body, call.Facts, call.Target.Model)
-	open := func() (io.ReadCloser, error) {
-		rest := net.Buffers(slices.Clone(pieces)) // reading consumes it
-		return io.NopCloser(&rest), nil
-	}
-	body, _ := open() // it cannot fail
+	body := newBody(wire.Splice(call.Body, call.Facts, call.Target.Model))
+	first, _ := body.open()
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.endpoint, Host: c.endpoint.Host,
-		Header: c.header, Body: body, GetBody: open,
-		ContentLength: length(pieces),
+		Header: c.header, Body: first, GetBody: body.open,
+		ContentLength: int64(body.length),
 	}
 	if call.Facts.Stream {
 		req.Header = c.stream
@@ -141,14 +134,6 @@ func (c *Client) request(call *llm.Call) *http.Request {
 		req.Header["Traceparent"] = []string{call.Traceparent}
 	}
 	return req
-}
-
-func length(pieces [][]byte) int64 {
-	n := 0
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return int64(n)
 }
 
 // mayStream reports whether a response can be an event stream. Some servers

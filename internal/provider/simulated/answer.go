@@ -1,12 +1,9 @@
 package simulated
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -108,47 +105,3 @@ func quoted(text string) string {
 	b, _ := jsontext.AppendQuote(nil, text) // bytes that are no UTF-8 are replaced
 	return string(b)
 }
-
-// paced is a body that comes piece by piece at the model's speed.
-type paced struct {
-	ctx    context.Context
-	state  State
-	pieces [][]byte
-	prompt int // pieces that come at once, up to the first word
-	given  int
-	rest   []byte
-}
-
-// Read returns the next bytes when their time has come. In mode cut the
-// connection breaks half-way.
-func (p *paced) Read(b []byte) (int, error) {
-	if len(p.rest) == 0 {
-		if err := p.next(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
-}
-
-func (p *paced) next() error {
-	if p.state.Mode == ModeCut && p.given > len(p.pieces)/2 {
-		return fmt.Errorf("simulated: %w", io.ErrUnexpectedEOF)
-	}
-	if p.given == len(p.pieces) {
-		return io.EOF
-	}
-	if p.given >= p.prompt && p.state.TokensPerSecond > 0 {
-		pause := time.Duration(float64(time.Second) / p.state.TokensPerSecond)
-		if err := sleep(p.ctx, pause); err != nil {
-			return err
-		}
-	}
-	p.rest = p.pieces[p.given]
-	p.given++
-	return nil
-}
-
-// Close does nothing: there is no connection.
-func (p *paced) Close() error { return nil }

@@ -2,37 +2,15 @@ package openai
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
-
-// The codes of a RequestError.
-const (
-	CodeInvalidJSON  = "invalid_json"
-	CodeInvalidValue = "invalid_value"
-)
-
-// maxDepth bounds the nesting of a request. Parsers behind us fail on far less
-// than a body can hold, and their failure would look like a sick provider.
-const maxDepth = 128
-
-// RequestError says why a request body is refused; its texts may be shown to
-// the client.
-type RequestError struct {
-	Code    string // CodeInvalidJSON or CodeInvalidValue
-	Param   string // the field, when one is to blame
-	Message string
-}
-
-func (e *RequestError) Error() string { return e.Message }
 
 // ReadFacts finds out, in one pass and without decoding, what the gateway has
 // to know of a chat request. It returns a *RequestError for a body that is not
@@ -204,69 +182,4 @@ func readLimit(dec *jsontext.Decoder, param string) (int, error) {
 func spanOf(dec *jsontext.Decoder, raw jsontext.Value) llm.Span {
 	end := int(dec.InputOffset())
 	return llm.Span{Start: end - len(raw), End: end}
-}
-
-func wrong(param, rule string) *RequestError {
-	return &RequestError{Code: CodeInvalidValue, Param: param, Message: fmt.Sprintf("%s %s.", param, rule)}
-}
-
-// requestError says in a client's terms what a decoder found wrong.
-func requestError(err error) *RequestError {
-	var refused *RequestError
-	if errors.As(err, &refused) {
-		return refused
-	}
-	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		return &RequestError{Code: CodeInvalidJSON, Message: "The body is not valid JSON."}
-	}
-	e := &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset)}
-	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
-		e.Param = strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
-		e.Message = fmt.Sprintf("The body names %q twice.", e.Param)
-	}
-	return e
-}
-
-// tooDeep reports whether the body nests deeper than maxDepth. Counting
-// brackets settles it for most bodies without looking at a single string.
-func tooDeep(body []byte) bool {
-	if bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("[")) <= maxDepth {
-		return false
-	}
-	depth := 0
-	for i := 0; i < len(body); i++ {
-		switch body[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			i += stringWidth(body[i:]) - 1
-		}
-		if depth > maxDepth {
-			return true
-		}
-	}
-	return false
-}
-
-// stringWidth returns the length of the quoted string at the start of b, or
-// all of b when it does not end.
-func stringWidth(b []byte) int {
-	for i := 1; ; {
-		at := bytes.IndexByte(b[i:], '"')
-		if at < 0 {
-			return len(b)
-		}
-		i += at + 1
-		if !escaped(b[:i-1]) {
-			return i
-		}
-	}
-}
-
-// escaped reports whether what follows b is escaped by a backslash.
-func escaped(b []byte) bool {
-	return (len(b)-len(bytes.TrimRight(b, `\`)))%2 == 1
 }

@@ -58,6 +58,10 @@ func TestReadFacts(t *testing.T) {
 		"the newer limit":   {body: `{"model":"m","messages":[],"max_completion_tokens":7,"max_tokens":12}`, want: facts(7)},
 		"whole float limit": {body: `{"model":"m","messages":[],"max_tokens":12.0}`, want: facts(12)},
 		"limit of none":     {body: `{"model":"m","messages":[],"max_tokens":-1}`, want: facts(0)},
+		"as deep as allowed": {
+			body: `{"model":"m","messages":[],"x":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}`,
+			want: facts(0),
+		},
 		"brackets in text": {
 			body: `{"model":"m","messages":[{"content":"` + strings.Repeat(`{[\"`, 200) + `"}]}`,
 			want: llm.Facts{Model: "m", TextBytes: 600, ModelSpan: llm.Span{Start: 9, End: 12}},
@@ -83,7 +87,7 @@ func facts(maxOutput int) llm.Facts {
 
 func TestReadFactsRefuses(t *testing.T) {
 	t.Parallel()
-	nested := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	nested := strings.Repeat("[", 128) + strings.Repeat("]", 128)
 	tests := map[string]struct{ body, code, param string }{
 		"nothing":               {"", openai.CodeInvalidJSON, ""},
 		"no JSON":               {`{"model": "m1", messages: [`, openai.CodeInvalidJSON, ""}, // FAL-09

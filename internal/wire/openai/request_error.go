@@ -1,0 +1,47 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The codes of a RequestError.
+const (
+	CodeInvalidJSON  = "invalid_json"
+	CodeInvalidValue = "invalid_value"
+)
+
+// RequestError says why a request body is refused; its texts may be shown to
+// the client.
+type RequestError struct {
+	Code    string // CodeInvalidJSON or CodeInvalidValue
+	Param   string // the field, when one is to blame
+	Message string
+}
+
+func (e *RequestError) Error() string { return e.Message }
+
+func wrong(param, rule string) *RequestError {
+	return &RequestError{Code: CodeInvalidValue, Param: param, Message: fmt.Sprintf("%s %s.", param, rule)}
+}
+
+// requestError says in a client's terms what a decoder found wrong.
+func requestError(err error) *RequestError {
+	var refused *RequestError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return &RequestError{Code: CodeInvalidJSON, Message: "The body is not valid JSON."}
+	}
+	e := &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset)}
+	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
+		e.Param = strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
+		e.Message = fmt.Sprintf("The body names %q twice.", e.Param)
+	}
+	return e
+}
