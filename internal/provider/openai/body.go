@@ -10,7 +10,7 @@ import (
 // joinBelow is the size, in bytes, below which the pieces of a request are
 // joined. net/http sends the headers ahead of a reader that it does not know,
 // in a packet of their own; the copy of a small body is cheaper than that.
-const joinBelow = 0
+const joinBelow = 64 << 10
 
 // body is a request body that can be read more than once.
 type body struct {
