@@ -166,19 +166,6 @@ func TestReadChunkRefusesWhatIsNoChunk(t *testing.T) {
 
 const contentChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1793000000,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":null}`
 
-func TestReadingAChunkDoesNotAllocate(t *testing.T) {
-	data := []byte(contentChunk)
-	var c openai.Chunk
-	allocs := testing.AllocsPerRun(100, func() {
-		if err := c.Read(data); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if allocs > 0 {
-		t.Errorf("%v allocations, want 0", allocs)
-	}
-}
-
 func BenchmarkReadChunk(b *testing.B) {
 	data := []byte(contentChunk)
 	var c openai.Chunk
