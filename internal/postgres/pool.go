@@ -45,6 +45,7 @@ func Open(ctx context.Context, url string, opts Options) (*pgxpool.Pool, error) 
 			cfg.ConnConfig.ConnectTimeout = opts.ConnectTimeout
 		}
 	}
+	cfg.AfterConnect = registerTypes
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make the database pool: %w", err)
