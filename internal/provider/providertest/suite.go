@@ -45,7 +45,7 @@ type Open func(t *testing.T, b Behaviour, timeouts llm.Timeouts) provider.Client
 var patience = llm.Timeouts{Connect: 10 * time.Second, FirstToken: 10 * time.Second, Idle: 10 * time.Second, Total: 10 * time.Second}
 
 // hurry is over before an upstream that hangs is missed.
-const hurry = 50 * time.Millisecond
+const hurry = 200 * time.Millisecond
 
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
