@@ -52,8 +52,8 @@ type Provider struct {
 }
 
 // TwoTargets returns the setting of the cases: upstreams A = alpha/m1/r1 and
-// B = beta/m1/r2 behind the configuration chat, no retries, short clocks, a
-// breaker that opens at the tenth failure in a row for one second.
+// B = beta/m1/r2 behind the configuration chat, no retries, clocks that no test
+// waits for, a breaker that opens at the tenth failure in a row for one second.
 func TwoTargets(a, b *Upstream, more ...string) string {
 	return Configuration(strings.Join(more, "\n"),
 		Provider{Name: "alpha", Region: "r1", Upstream: a},
@@ -77,7 +77,7 @@ func Configuration(more string, providers ...Provider) string {
 	for _, p := range providers {
 		fmt.Fprintf(&text, "  %s:\n    kind: openai\n    base_url: %s\n    api_key: sk-%s-secret\n    region: %s\n", p.Name, p.Upstream.URL, p.Name, p.Region)
 		if !strings.Contains(p.Extra, "timeouts:") {
-			text.WriteString("    timeouts: {connect: 1s, first_token: 1s, idle: 500ms, total: 10s}\n")
+			text.WriteString("    timeouts: {connect: 30s, first_token: 30s, idle: 30s, total: 30s}\n")
 		}
 		if !strings.Contains(p.Extra, "retry:") {
 			text.WriteString("    retry: {max: 0, base: 10ms}\n")

@@ -23,7 +23,7 @@ var circuitBreaker = theme{
 
 func hangingProbeGetsAVerdict(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Hang(), apptest.OK()))
-	g := apptest.Start(t, apptest.Configuration(eager, alpha(a, "timeouts: {connect: 1s, first_token: 1s, idle: 1s, total: 1s}")))
+	g := apptest.Start(t, apptest.Configuration(eager, alpha(a, "timeouts: {total: 1s}")))
 
 	g.Post(t, apptest.ChatBody) // opens
 	g.AwaitEligible(t, circuitA)
@@ -38,7 +38,7 @@ func hangingProbeGetsAVerdict(t *testing.T) {
 
 func cancelledProbeIsNoVerdict(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Hang(), apptest.OK()))
-	g := apptest.Start(t, apptest.Configuration(eager, alpha(a, patient)))
+	g := apptest.Start(t, apptest.OneTarget(a, eager))
 
 	g.Post(t, apptest.ChatBody) // opens
 	g.AwaitEligible(t, circuitA)
@@ -72,7 +72,7 @@ func oneProbeAtATime(t *testing.T) {
 		release := make(chan struct{})
 		a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Held(release, apptest.OK())))
 		b := apptest.NewUpstream(t, apptest.OK())
-		g := apptest.Start(t, apptest.Configuration(eager, alpha(a, patient), beta(b)))
+		g := apptest.Start(t, apptest.TwoTargets(a, b, eager))
 
 		g.Post(t, apptest.ChatBody) // opens
 		g.AwaitEligible(t, circuitA)
@@ -84,7 +84,7 @@ func oneProbeAtATime(t *testing.T) {
 		t.Parallel()
 		release := make(chan struct{})
 		a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Held(release, apptest.OK())))
-		g := apptest.Start(t, apptest.Configuration(eager, alpha(a, patient)))
+		g := apptest.Start(t, apptest.OneTarget(a, eager))
 
 		g.Post(t, apptest.ChatBody) // opens
 		g.AwaitEligible(t, circuitA)
@@ -147,7 +147,7 @@ func lateResultsOfAnEarlierGenerationAreNothing(t *testing.T) {
 	const slow = 10
 	release := make(chan struct{})
 	a := apptest.NewUpstream(t, apptest.When("slow", apptest.Held(release, apptest.Status(500)), apptest.Status(500)))
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, patient)))
+	g := apptest.Start(t, apptest.OneTarget(a))
 
 	var late sync.WaitGroup
 	for range slow {
@@ -207,7 +207,7 @@ func failedProbeReopensForAWholeCooldown(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.OK(), apptest.Status(500), apptest.OK()))
 	b := apptest.NewUpstream(t, apptest.OK())
 	g := apptest.Start(t, apptest.TwoTargets(a, b,
-		"circuit_breaker: {failure_threshold: 1, cooldown: 1s, cooldown_jitter: 0, half_open_calls: 3, success_threshold: 3}"))
+		"circuit_breaker: {failure_threshold: 1, cooldown: 1s, cooldown_multiplier: 30, cooldown_jitter: 0, half_open_calls: 3, success_threshold: 3}"))
 
 	g.Post(t, apptest.ChatBody) // opens
 	g.AwaitEligible(t, circuitA)
@@ -219,8 +219,8 @@ func failedProbeReopensForAWholeCooldown(t *testing.T) {
 	served(t, g.Post(t, apptest.ChatBody), circuitB)
 	equal(t, "calls of A", a.Calls(), 3)
 	events := transitions(t, g, "closed open", "open half_open", "half_open open")
-	if reopened := events[2]["open_for_ms"].(int); reopened < 1000 {
-		t.Errorf("reopened for %d ms, want a whole cooldown", reopened)
+	if reopened := events[2]["open_for_ms"].(int); reopened < 30_000 {
+		t.Errorf("reopened for %d ms, want a whole cooldown, grown", reopened)
 	}
 }
 
@@ -229,7 +229,7 @@ func everyStateIsSeen(t *testing.T) {
 	release := make(chan struct{})
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Held(release, apptest.OK())))
 	b := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.Configuration(eager, alpha(a, patient), beta(b)))
+	g := apptest.Start(t, apptest.TwoTargets(a, b, eager))
 	states := func(step, ofA string) {
 		t.Helper()
 		equal(t, "states when "+step, g.Metrics(t, "breakwater_circuit_state"), map[string]string{

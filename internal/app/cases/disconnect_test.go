@@ -48,7 +48,7 @@ func leavingSaysNothingAboutTheTarget(t *testing.T) {
 	const clients = 20
 	a := apptest.NewUpstream(t, apptest.Hang())
 	b := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, patient), beta(b)))
+	g := apptest.Start(t, apptest.TwoTargets(a, b))
 
 	leaveOnce(t, g, a, clients)
 	g.Runs(t, clients)
@@ -58,9 +58,6 @@ func leavingSaysNothingAboutTheTarget(t *testing.T) {
 	untroubled(t, g, circuitA)
 	g.AwaitMetric(t, `breakwater_requests_total{configuration="chat",operation="chat",outcome="cancelled"}`, "20")
 }
-
-// patient are clocks that no test waits for.
-const patient = "timeouts: {connect: 10s, first_token: 30s, idle: 30s, total: 30s}"
 
 // leaveOnce sends requests at once, has their clients leave when all have
 // reached the upstream, and returns when that was.
@@ -91,7 +88,7 @@ func leaveOnce(t *testing.T, g *apptest.Gateway, u *apptest.Upstream, clients in
 func interruptedStreamIsAccountedFor(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.Stream(apptest.RoleChunk,
 		apptest.Chunk("aaa"), apptest.Chunk("bbb"), apptest.Chunk("ccc"), time.Hour))
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, patient)))
+	g := apptest.Start(t, apptest.OneTarget(a))
 
 	client := g.Open(t, apptest.StreamBody)
 	client.Until("ccc")
@@ -109,7 +106,7 @@ func interruptedStreamIsAccountedFor(t *testing.T) {
 func reportedZeroIsNotAGap(t *testing.T) {
 	const zeros = "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m1\",\"choices\":[],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0,\"total_tokens\":0}}\n\n"
 	a := apptest.NewUpstream(t, apptest.Stream(apptest.RoleChunk, apptest.Chunk("ok"), zeros, time.Hour))
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, patient)))
+	g := apptest.Start(t, apptest.OneTarget(a))
 
 	client := g.Open(t, `{"model":"chat","stream":true,"stream_options":{"include_usage":true},"messages":[]}`)
 	client.Until("total_tokens")
@@ -124,7 +121,7 @@ func callersDeadlineSaysNothingAboutTheTarget(t *testing.T) {
 	const calls = 12
 	a := apptest.NewUpstream(t, apptest.Hang())
 	b := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, patient), beta(b)))
+	g := apptest.Start(t, apptest.TwoTargets(a, b))
 
 	var all sync.WaitGroup
 	for range calls {

@@ -16,7 +16,7 @@ func neutralOutcomesAreNoSamples(t *testing.T) {
 	const each = 10
 	filtered := apptest.JSON(400, `{"error":{"message":"filtered","type":null,"param":"prompt","code":"content_filter"}}`)
 	a := apptest.NewUpstream(t, apptest.When("forbidden", filtered, apptest.OK()))
-	g := apptest.Start(t, apptest.Configuration("health: {refresh: 50ms}", alpha(a, patient)))
+	g := apptest.Start(t, apptest.OneTarget(a, "health: {refresh: 50ms}"))
 
 	for range each {
 		equal(t, "status", g.Post(t, apptest.ChatBody).Status, 200)

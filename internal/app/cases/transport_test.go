@@ -30,14 +30,20 @@ func hostWithoutAddressMovesOn(t *testing.T) {
 }
 
 func resetConnectionMovesOn(t *testing.T) {
-	a := apptest.NewUpstream(t, apptest.Reset())
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Reset(), apptest.OK(), apptest.Reset()))
 	b := apptest.NewUpstream(t, apptest.OK())
 	g := apptest.Start(t, apptest.TwoTargets(a, b))
+	reset := []apptest.Row{failed("alpha", "connection", "connection_reset"), succeeded("beta")}
 
-	served(t, g.Post(t, apptest.ChatBody), circuitB)
+	fresh := g.Post(t, apptest.ChatBody)
+	served(t, fresh, circuitB)
+	served(t, g.Post(t, apptest.ChatBody), circuitA)
+	reused := g.Post(t, apptest.ChatBody) // on the connection that served the last
+	served(t, reused, circuitB)
 
-	equal(t, "calls of A", a.Calls(), 1)
-	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "connection", "connection_reset"), succeeded("beta"))
+	equal(t, "calls of A", a.Calls(), 3)
+	rows(t, "attempts on a fresh connection", g.AttemptsOf(t, fresh), reset...)
+	rows(t, "attempts on a reused connection", g.AttemptsOf(t, reused), reset...)
 }
 
 func liveStreamMayOutlastEveryClock(t *testing.T) {
@@ -47,7 +53,7 @@ func liveStreamMayOutlastEveryClock(t *testing.T) {
 		parts = append(parts, apptest.Chunk("x"), 100*time.Millisecond)
 	}
 	a := apptest.NewUpstream(t, apptest.Stream(append(parts, apptest.FinishChunk, apptest.Done)...))
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {connect: 1s, first_token: 1s, idle: 1s, total: 1s}")))
+	g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {idle: 1s, total: 1s}")))
 
 	answer := g.Post(t, apptest.StreamBody)
 
@@ -61,12 +67,11 @@ func liveStreamMayOutlastEveryClock(t *testing.T) {
 
 func slowPhaseIsNamed(t *testing.T) {
 	const silence = 5 * time.Second
-	clocks := "timeouts: {connect: 400ms, first_token: 500ms, idle: 600ms, total: 700ms}"
 	t.Run("first_token", func(t *testing.T) {
 		t.Parallel()
 		a := apptest.NewUpstream(t, apptest.After(silence, apptest.OKStream()))
 		b := apptest.NewUpstream(t, apptest.OKStream())
-		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks), beta(b)))
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {first_token: 500ms}"), beta(b)))
 
 		answer := g.Post(t, apptest.StreamBody)
 		equal(t, "content", answer.Content(t), "ok")
@@ -76,7 +81,7 @@ func slowPhaseIsNamed(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		t.Parallel()
 		a := apptest.NewUpstream(t, apptest.Stream(apptest.Chunk("Hel"), silence, apptest.Done))
-		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks)))
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {idle: 600ms}")))
 
 		answer := g.Post(t, apptest.StreamBody)
 		equal(t, "code of the last event", answer.LastError(t).Code, "upstream_stream_failed")
@@ -86,7 +91,7 @@ func slowPhaseIsNamed(t *testing.T) {
 	t.Run("total", func(t *testing.T) {
 		t.Parallel()
 		a := apptest.NewUpstream(t, apptest.After(silence, apptest.OK()))
-		g := apptest.Start(t, apptest.Configuration("", alpha(a, clocks)))
+		g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {total: 700ms}")))
 
 		answer := g.Post(t, apptest.ChatBody)
 		refused(t, answer, 504, "upstream_error", "upstream_timeout")
