@@ -62,6 +62,7 @@ func TestConformance(t *testing.T) {
 		{"R10 slots that were used up do not come back", halfOpen(3, 2), "F +30s a1 F1 a2 a3 x S2 half_open x"},
 		{"R35 ten neutral probes in a row end the episode", threshold(1), "F +30s E E E E E E E E E half_open E open +30s S closed"},
 		{"R35 a verdict breaks the row", halfOpen(3, 3), "F +30s E E E E E E E E E S E E E E E E E E E half_open E open"},
+		{"R35 so does a failure that is allowed", halfOpen(3, 2), "F +30s E E E E E E E E E F E E E E E E E E E half_open E open"},
 		{"T4 a hint while half-open opens for exactly that long", threshold(1), "F +30s F(7s) open +6s x +1s S closed"},
 		{"T4 a hint does not grow the cooldown", threshold(1), "F +30s F(7s) +7s F open +59s x +1s a1"},
 

@@ -85,11 +85,21 @@ func TestCooldownForgetsAfterTenDecays(t *testing.T) {
 	}
 }
 
+// R29: healthy time counts also when a hint ended it.
+func TestHintKeepsWhatHealthyTimeEarned(t *testing.T) {
+	t.Parallel()
+	g := setup(t, with(threshold(1)))
+	g.play("F +30s F +60s F +120s S closed +2m F(1s) +1s F open") // step 2, less 2, plus 1
+	if got, want := g.snapshot().RetryAfter, 60*time.Second; got != want {
+		t.Errorf("cooldown: got %v, want %v", got, want)
+	}
+}
+
 // R29: the failures that trip are not healthy time, however slowly they come.
 func TestTrippingStreakIsNotHealthyTime(t *testing.T) {
 	t.Parallel()
 	g := setup(t, with(func(s *breaker.Settings) { s.FailureThreshold = 2 }))
-	g.play("F F +30s F +60s S closed F +59s F open")
+	g.play("F F +30s F +60s S closed F +60s F open")
 	if got, want := g.snapshot().RetryAfter, 60*time.Second; got != want {
 		t.Errorf("cooldown: got %v, want %v", got, want)
 	}
@@ -204,6 +214,17 @@ func TestClockThatStepsBack(t *testing.T) {
 	g.play("a1 half_open")
 	g.advance(-time.Minute)
 	g.play("x S1 closed F closed c=1")
+}
+
+// R42: time that runs backwards takes no step off and adds none.
+func TestBackoffWhenTheClockStepsBack(t *testing.T) {
+	t.Parallel()
+	g := setup(t, with(threshold(1)))
+	g.play("F +30s F +60s S closed")
+	g.advance(-time.Minute)
+	if got, want := g.openFor(), 60*time.Second; got != want {
+		t.Errorf("cooldown: got %v, want %v", got, want)
+	}
 }
 
 // R27: a streak fades when no call was made for twice the cooldown, and only

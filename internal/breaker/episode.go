@@ -140,11 +140,12 @@ func (e *episode) leaseLeft(now time.Duration) (time.Duration, bool) {
 	return left, found
 }
 
-// renew is the heartbeat of the holder's process: it extends every live lease
-// whose call is inside its own deadline (R11).
+// renew is the heartbeat of the holder's process: it extends every lease whose
+// call is inside its own deadline (R11). Leases that are over have ended the
+// episode before.
 func (e *episode) renew(now, lease time.Duration) {
 	for i := range e.slots {
-		if e.holds(i) && !e.ran(i, now) && now < e.slots[i].renewUntil {
+		if e.holds(i) && now < e.slots[i].renewUntil {
 			e.slots[i].expiresAt = max(e.slots[i].expiresAt, later(now, lease))
 		}
 	}

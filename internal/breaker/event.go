@@ -79,17 +79,14 @@ func (o *outbox) take() (Event, bool) {
 
 // deliver hands events to the hook until stop is closed and none is left.
 func (o *outbox) deliver(hook func(Event), stop <-chan struct{}) {
-	for {
-		for e, ok := o.take(); ok; e, ok = o.take() {
-			hook(e)
-		}
+	for running := true; running; {
 		select {
 		case <-o.filled:
 		case <-stop:
-			for e, ok := o.take(); ok; e, ok = o.take() {
-				hook(e)
-			}
-			return
+			running = false
+		}
+		for e, ok := o.take(); ok; e, ok = o.take() {
+			hook(e)
 		}
 	}
 }

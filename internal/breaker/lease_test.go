@@ -130,6 +130,26 @@ func TestForgottenProbeIsGivenUp(t *testing.T) {
 	}
 }
 
+// An old probe has no say in the leases of a new episode.
+func TestOldProbeDoesNotExtendANewLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, told := started(t, with(halfOpen(2, 2)))
+		g.play("F")
+		time.Sleep(30 * time.Second)
+		g.play("a1 a2 F2 open")
+		time.Sleep(time.Minute)
+		g.acquire().Within(time.Second)
+		g.permits["1"].Within(10 * time.Hour)
+		time.Sleep(time.Minute)
+		g.play("open lost=1")
+		want := []string{"consecutive", "half_open", "probe_failure", "half_open", "probe_lost"}
+		if diff := cmp.Diff(want, told()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // T17, C27: the time without a probe under way adds up, that with one does not
 // count, and the ticker ends it without traffic.
 func TestHalfOpenTimeout(t *testing.T) {
@@ -192,6 +212,7 @@ func TestShorterLeaseIsRenewedInTime(t *testing.T) {
 		g.play("F")
 		time.Sleep(30 * time.Second)
 		g.play("E half_open")
+		synctest.Wait() // the sweeper has gone to sleep for a third of the long lease
 		g.Reconfigure(always(with(func(s *breaker.Settings) { s.Lease = 300 * time.Millisecond })))
 		time.Sleep(time.Second)
 		probe := g.acquire()

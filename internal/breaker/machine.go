@@ -186,9 +186,12 @@ func (m *machine) within(c claim, until time.Duration) {
 	}
 }
 
-// tend is the heartbeat: it ends an episode that is over and renews the leases
-// of one that is not.
+// tend is the heartbeat of a half-open circuit: it ends an episode that is over
+// and renews the leases of one that is not. In other states it does nothing.
 func (m *machine) tend(in instant) *transition {
+	if m.state != HalfOpen {
+		return nil
+	}
 	if t := m.lapse(in); t != nil {
 		return t
 	}
@@ -201,19 +204,15 @@ func (m *machine) tend(in instant) *transition {
 // failed. What follows is our own cooldown even when a hint had opened the
 // circuit: that hint has been obeyed.
 func (m *machine) lapse(in instant) *transition {
-	switch {
-	case m.state != HalfOpen:
-		return nil
-	case m.episode.lost(in.now) > 0:
-		expired := m.episode.lost(in.now)
+	if expired := m.episode.lost(in.now); expired > 0 {
 		t := m.cool(ReasonProbeLost, m.cause, in)
 		t.expired = expired
 		return t
-	case m.episode.idleFor(in.now) >= in.settings.MaxHalfOpen:
-		return m.cool(ReasonHalfOpenTimeout, m.cause, in)
-	default:
-		return nil
 	}
+	if m.episode.idleFor(in.now) >= in.settings.MaxHalfOpen {
+		return m.cool(ReasonHalfOpenTimeout, m.cause, in)
+	}
+	return nil
 }
 
 // hint obeys "leave me alone for d": exactly that long, without growth and

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -61,6 +62,18 @@ func TestEveryStateAdmitsOrRefuses(t *testing.T) {
 	}
 }
 
+// The sweeper may come when a circuit has just left half-open.
+func TestHeartbeatInEveryState(t *testing.T) {
+	t.Parallel()
+	settings := testSettings()
+	for s := range states {
+		m := inState(t, s, instant{settings: &settings})
+		if transition := m.tend(instant{now: m.since, settings: &settings}); transition != nil || m.state != s {
+			t.Errorf("%v: the heartbeat moved the circuit: %+v", s, transition)
+		}
+	}
+}
+
 // T9: a hint for a circuit that is open already makes it stay so longer, never
 // shorter, in the same generation.
 func TestHintForAnOpenCircuit(t *testing.T) {
@@ -81,6 +94,33 @@ func TestHintForAnOpenCircuit(t *testing.T) {
 		if m.remaining(0) != tt.want || m.openUntil != tt.want {
 			t.Errorf("after a hint of %v: open until %v, want %v", tt.hint, m.openUntil, tt.want)
 		}
+	}
+}
+
+// R31: a wait is never below a second and never beyond the end of time.
+func TestWholeSeconds(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Second, 0: time.Second, 1: time.Second, time.Second: time.Second,
+		time.Second + 1: 2 * time.Second, math.MaxInt64: math.MaxInt64,
+	} {
+		if got := wholeSeconds(d); got != want {
+			t.Errorf("%v: got %v, want %v", d, got, want)
+		}
+	}
+}
+
+// R45: settings that arrive late do not replace newer ones.
+func TestOlderPolicyIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	settings := testSettings()
+	r := New(Config{Settings: func(string) Settings { return settings }})
+	old := r.policy.Load()
+	c := r.circuit("k")
+	r.Reconfigure(func(string) Settings { return Settings{} })
+	c.adopt(old)
+	if !c.off {
+		t.Error("the older policy is in force")
 	}
 }
 

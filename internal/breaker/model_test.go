@@ -22,6 +22,8 @@ func TestAgainstNaiveModel(t *testing.T) {
 			"acquire":    w.acquire,
 			"done":       w.done,
 			"call":       func(t *rapid.T) { w.acquire(t); w.done(t) },
+			"fail":       func(t *rapid.T) { w.whole(t, Failure) },
+			"succeed":    func(t *rapid.T) { w.whole(t, Success) },
 			"firstToken": w.firstToken,
 			"within":     w.within,
 			"advance":    w.advance,
@@ -120,6 +122,19 @@ func (w *walk) done(t *rapid.T) {
 	got, want := p.real.Done(o), w.model.done(p.model, o)
 	if got != want {
 		t.Fatalf("settlement of %+v: model %v, circuit %v", o, want, got)
+	}
+}
+
+// whole is a call from beginning to end, so that walks come to states that lie
+// far apart.
+func (w *walk) whole(t *rapid.T, k Kind) {
+	given := len(w.permits)
+	w.acquire(t)
+	if len(w.permits) > given {
+		p := w.permits[given]
+		if got, want := p.real.Done(Outcome{Kind: k}), w.model.done(p.model, Outcome{Kind: k}); got != want {
+			t.Fatalf("settlement: model %v, circuit %v", want, got)
+		}
 	}
 }
 

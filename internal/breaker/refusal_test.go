@@ -52,6 +52,16 @@ func TestRefusalWhileProbing(t *testing.T) {
 	}
 }
 
+// R31: of several probes the one whose lease ends first says how long to wait.
+func TestRefusalNamesTheShortestLease(t *testing.T) {
+	t.Parallel()
+	g := setup(t, with(halfOpen(2, 2)))
+	g.play("F +30s a1 +27s a2")
+	if got, want := g.refused().RetryAfter, 3*time.Second; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // CF-S4, R31: whole seconds, rounded up, never below one.
 func TestRetryAfterIsInWholeSeconds(t *testing.T) {
 	t.Parallel()

@@ -88,6 +88,20 @@ func TestReconfigureDuringAnEpisode(t *testing.T) {
 	g.play("S half_open S closed F +30s a1 x")
 }
 
+// A circuit that is made while the settings change gets the new ones.
+func TestReconfigureWhileACircuitIsMade(t *testing.T) {
+	t.Parallel()
+	var r *breaker.Registry
+	r = breaker.New(breaker.Config{Settings: func(string) breaker.Settings {
+		r.Reconfigure(always(with(threshold(1))))
+		return with(threshold(100))
+	}})
+	_ = r.Do(key, func(*breaker.Permit) breaker.Outcome { return outcome('F') })
+	if s, _ := r.Circuit(key); s.State != breaker.Open {
+		t.Errorf("after one failure: got %v, want open", s.State)
+	}
+}
+
 // Settings of several keys, and of keys that come later.
 func TestReconfigurePerKey(t *testing.T) {
 	t.Parallel()
@@ -123,6 +137,7 @@ func TestIdleCircuitsAreLetGo(t *testing.T) {
 		if got := runtime.NumGoroutine() - before; got > 1000 { // other tests run beside this one
 			t.Errorf("10,000 keys made %d goroutines", got)
 		}
+		_ = g.Do("failed once", func(*breaker.Permit) breaker.Outcome { return outcome('F') })
 		g.play("F F open")
 		ticker := time.NewTicker(10 * time.Minute)
 		defer ticker.Stop()
@@ -133,7 +148,10 @@ func TestIdleCircuitsAreLetGo(t *testing.T) {
 		synctest.Wait()
 		circuits := g.Circuits()
 		if len(circuits) != 2 || circuits[0].Key != key || circuits[0].State != breaker.Open || circuits[1].Key != "busy" {
-			t.Errorf("%d circuits are left, want the open and the busy one", len(circuits))
+			t.Fatalf("%d circuits are left, want the open and the busy one", len(circuits))
+		}
+		if got := circuits[1].Neutral; got != 3 {
+			t.Errorf("the busy circuit remembers %d calls, want all 3", got)
 		}
 	})
 }
@@ -174,25 +192,59 @@ func TestCallThatOutlastsEvictionAndAnotherOpening(t *testing.T) {
 	})
 }
 
-// A circuit remembers a grown cooldown longer than it is idle.
+// What was stale before the eviction stays so.
+func TestStaleCallThatOutlastsEviction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := started(t, with(threshold(1)))
+		g.play("a1 F")
+		time.Sleep(30 * time.Second)
+		g.play("S closed")
+		time.Sleep(30 * time.Minute)
+		if got := g.permits["1"].Done(outcome('F')); got != breaker.Stale {
+			t.Errorf("got %v, want stale", got)
+		}
+		if len(g.Circuits()) != 0 {
+			t.Error("a stale outcome made a circuit")
+		}
+	})
+}
+
+// A grown cooldown is remembered until it has decayed, however idle the circuit.
 func TestGrownCooldownOutlivesIdleness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := started(t, with(func(s *breaker.Settings) { s.FailureThreshold, s.IdleTTL = 1, time.Minute }))
-		g.play("F")
-		time.Sleep(30 * time.Second)
-		g.play("F")
-		time.Sleep(time.Minute)
-		g.play("F")
-		time.Sleep(2 * time.Minute)
-		g.play("S closed") // step 2
-		time.Sleep(90 * time.Second)
-		g.play("closed")
-		time.Sleep(3 * time.Minute)
+		for range 6 { // steps 0 to 5
+			time.Sleep(g.openFor())
+		}
+		g.play("S closed")
+		time.Sleep(4 * time.Minute)
+		if got := g.snapshot().State; got != breaker.Closed {
+			t.Fatalf("after four idle minutes: got %v, want closed", got)
+		}
+		time.Sleep(4 * time.Minute)
 		if _, ok := g.Circuit(key); ok {
 			t.Error("the circuit is kept although it has nothing to remember")
 		}
 	})
+}
+
+// Permits may outlive every state that knew them.
+func TestOldPermitsInEveryState(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"closed", "F open", "F +60s a9 half_open"} {
+		g := setup(t, with(halfOpen(2, 2)))
+		g.play("a1 F +30s a2 a3 F3 +60s a4 a5 S4 S5 closed " + state)
+		for _, name := range []string{"1", "2"} {
+			p := g.permits[name]
+			p.Within(time.Hour)
+			p.FirstToken()
+			if got := p.Done(outcome('F')); got != breaker.Stale {
+				t.Errorf("%s: permit %s is %v, want stale", state, name, got)
+			}
+		}
+	}
 }
 
 // R13: forgotten permits of a closed circuit cost nothing and block nothing.

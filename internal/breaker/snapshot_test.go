@@ -51,6 +51,17 @@ func TestSnapshotIsAPureRead(t *testing.T) {
 	}
 }
 
+// A circuit that recovered says so, and no longer what had opened it.
+func TestSnapshotAfterRecovery(t *testing.T) {
+	t.Parallel()
+	g := setup(t, with(threshold(1)))
+	g.play("F +30s S")
+	want := breaker.Snapshot{Key: key, Enabled: true, State: breaker.Closed, Reason: breaker.ReasonProbeSuccess, Generation: 4, Probes: 1}
+	if diff := cmp.Diff(want, g.snapshot(), ignoreSince); diff != "" {
+		t.Errorf("snapshot (-want +got):\n%s", diff)
+	}
+}
+
 // C91: what remains of the open time; nothing once it is over or in other
 // states.
 func TestSnapshotRemainingTime(t *testing.T) {

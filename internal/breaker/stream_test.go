@@ -28,6 +28,7 @@ func TestFirstTokenSettlesAProbe(t *testing.T) {
 		{"the circuit has moved on since", threshold(1), "F +30s a1 t1 closed F open F1 open stale=1"},
 		{"no lease runs after it", threshold(1), "F +30s a1 t1 +10h S1 closed lost=0"},
 		{"twice is once", halfOpen(3, 3), "F +30s a1 t1 t1 t1 half_open n=1"},
+		{"twice ends no streak", threshold(2), "F F +30s a1 t1 closed F c=1 t1 closed c=1"},
 		{"after the end it says nothing", halfOpen(2, 2), "F +30s a1 E1 t1 half_open n=0"},
 		{"after the lease it says nothing", threshold(1), "F +30s a1 +30s t1 open lost=1 S1 stale=1"},
 		{"an ordinary call is judged at its end", threshold(2), "F a1 t1 c=1 F1 open"},
