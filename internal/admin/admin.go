@@ -18,8 +18,8 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/health"
-	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
 	"github.com/breakwater-llm/breakwater/web"
 )
 
@@ -49,16 +49,7 @@ type Runs interface {
 
 // Alarms reads what only a person can put right.
 type Alarms interface {
-	Alarms() []Alarm
-}
-
-// Alarm is a fault in how a provider is set up. It lasts until the provider
-// answers again.
-type Alarm struct {
-	Provider string
-	Kind     llm.FailureClass // auth, quota or configuration
-	Since    time.Time        // of the first failure; UTC
-	Count    uint64           // failures since then
+	Alarms() []telemetry.Alarm
 }
 
 // Deps are what the pages are drawn from.

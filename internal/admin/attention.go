@@ -6,6 +6,7 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
 	"github.com/breakwater-llm/breakwater/web/templates"
 )
 
@@ -98,7 +99,7 @@ func (r reading) circuitNotice(t target) templates.Notice {
 	}
 }
 
-func (r reading) alarmNotice(a Alarm) templates.Notice {
+func (r reading) alarmNotice(a telemetry.Alarm) templates.Notice {
 	why, remedy := alarmInWords(a.Kind)
 	return templates.Notice{
 		Mark: templates.Mark{Tone: templates.Bad, Text: "Alarm"}, Subject: a.Provider,

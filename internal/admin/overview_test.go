@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
 	"github.com/breakwater-llm/breakwater/web/templates"
 )
 
@@ -73,7 +74,7 @@ func TestSummary(t *testing.T) {
 		"all well":    {&world{circuits: []breaker.Snapshot{closed}}, templates.Good, "No circuit is open", "1 of 1 circuit closed; nothing needs attention."},
 		"off":         {&world{circuits: []breaker.Snapshot{closed, off}}, templates.Good, "No circuit is open", "1 of 2 circuits closed, 1 switched off; nothing needs attention."},
 		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
-		"alarm only":  {&world{alarms: []Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
+		"alarm only":  {&world{alarms: []telemetry.Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
 	} {
 		got := test.world.pages().look(noon).summary()
 		if got.Tone != test.tone || got.Headline != test.headline || got.Detail != test.detail {
@@ -230,7 +231,7 @@ const evil = `<svg onload=window.__x=1>"'&<script>window.__x=1</script><img src=
 func hostile(now time.Time) (*world, uuid.UUID) {
 	w := &world{
 		circuits: []breaker.Snapshot{{Key: "p/" + evil + "/r", Enabled: true, State: breaker.Open, Reason: evil, Cause: evil}},
-		alarms:   []Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
+		alarms:   []telemetry.Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
 		attempts: map[uuid.UUID][]runs.Attempt{},
 	}
 	id := w.addRun(now, "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))

@@ -8,6 +8,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
 )
 
 // reading is what the gateway knew at one moment, without asking the database.
@@ -15,7 +16,7 @@ type reading struct {
 	now    time.Time
 	report health.Report
 	all    []target // by key
-	alarms []Alarm
+	alarms []telemetry.Alarm
 }
 
 // target is one target with its circuit and its health.

@@ -20,6 +20,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +30,7 @@ type world struct {
 	mu       sync.Mutex
 	circuits []breaker.Snapshot
 	report   health.Report
-	alarms   []Alarm
+	alarms   []telemetry.Alarm
 	runs     []runs.Run
 	attempts map[uuid.UUID][]runs.Attempt
 	broken   error // of the database
@@ -53,10 +54,10 @@ func (w *world) Report() health.Report {
 	return w.report
 }
 
-func (w *world) Alarms() []Alarm {
+func (w *world) Alarms() []telemetry.Alarm {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]Alarm(nil), w.alarms...)
+	return append([]telemetry.Alarm(nil), w.alarms...)
 }
 
 func (w *world) List(_ context.Context, f runs.Filter) (runs.Page, error) {
@@ -161,7 +162,7 @@ func incident(now time.Time) *world {
 				Calls: 12, Failures: 9, ConsecutiveFailures: 5, Rejected: 1304,
 			},
 		},
-		alarms: []Alarm{{Provider: "mistral", Kind: llm.ClassAuth, Since: now.Add(-26 * time.Minute), Count: 42}},
+		alarms: []telemetry.Alarm{{Provider: "mistral", Kind: llm.ClassAuth, Since: now.Add(-26 * time.Minute), Count: 42}},
 	}
 	w.report = report(15*time.Minute,
 		figures("anthropic", "claude-sonnet-4-5", "eu", 0.94, 1840, 0.998, 912, 840, 2310),

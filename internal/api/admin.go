@@ -23,6 +23,8 @@ type Admin struct {
 	// Config returns the effective configuration as JSON, its secrets masked.
 	Config     func() ([]byte, error)
 	Simulators Simulators
+	// Pages adds the operators' interface for people; it sets headers of its own.
+	Pages func(*echo.Group)
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	Log     *slog.Logger
@@ -41,6 +43,7 @@ func NewAdmin(deps Admin) http.Handler {
 	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
 		secureHeaders, onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
 	a.routes(e)
+	deps.Pages(e.Group(""))
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/labstack/echo/v4"
 
 	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/breaker"
@@ -34,6 +35,7 @@ func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *consol
 		Circuits: circuits{}, Simulators: c.simulators, Events: &history{}, Runs: &archive{}, Health: report{},
 		DatabaseAway: func(err error) bool { return errors.Is(err, errAway) },
 		Config:       func() ([]byte, error) { return []byte(`{"providers":{"alpha":{"api_key":"***"}}}`), nil },
+		Pages:        func(*echo.Group) {},
 		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
 		Log:          (&logBuffer{}).logger(),
 	}

@@ -86,7 +86,7 @@ func (g *gateway) stop(ctx context.Context) error {
 	)
 	g.schema.Stop()
 	g.pool.Close()
-	err = errors.Join(err, g.admin.close(flushing), g.db.Close(ctx))
+	err = errors.Join(err, g.pages.Stop(flushing), g.admin.close(flushing), g.db.Close(ctx))
 	g.log.Info("stopped")
 	return err
 }

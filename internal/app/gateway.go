@@ -16,10 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/breakwater-llm/breakwater/internal/admin"
 	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
+	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 	"github.com/breakwater-llm/breakwater/internal/runs"
@@ -44,6 +46,7 @@ type gateway struct {
 
 	runtime atomic.Pointer[runtime]
 
+	pages       *admin.Pages
 	gate        *api.Gate
 	data, admin *listener
 	broken      chan error // what ends the process from inside
@@ -65,7 +68,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	g.metrics = telemetry.NewMetrics(registry, known(cfg))
+	g.metrics = telemetry.NewMetrics(registry, known(cfg), opts.Log)
 	g.metrics.Build(opts.Version, opts.Commit, goruntime.Version())
 	g.recorder = telemetry.New(telemetry.Config{
 		Queue:         cfg.Telemetry.Queue,
@@ -100,6 +103,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
+	g.pages = admin.New(admin.Deps{Circuits: g.circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Log: g.log})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,
@@ -111,6 +115,7 @@ func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 		DatabaseAway: func(err error) bool { return errors.Is(err, postgres.ErrUnavailable) },
 		Config:       g.maskedConfig,
 		Simulators:   g.simulators,
+		Pages:        g.pages.Register,
 		Metrics:      promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Log:          g.log,
 	})
@@ -126,13 +131,31 @@ func (g *gateway) degraded() []string {
 	return nil
 }
 
-func (g *gateway) databaseDegraded() bool { return !g.schema.Settled() || g.recorder.Degraded() }
+func (g *gateway) databaseDegraded() bool {
+	return !g.schema.Settled() || g.recorder.Degraded() || g.health.Stale()
+}
 
 // circuitChanged records a transition and logs it, once.
 func (g *gateway) circuitChanged(e breaker.Event) {
-	g.recorder.CircuitEvent(e)
+	g.records().CircuitEvent(e)
+	g.pages.CircuitEvent(e)
 	g.log.Info("circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
 		"reason", e.Reason, "open_for", e.OpenFor)
+}
+
+// records is where runs and circuit events go: into rows, or, with telemetry
+// off, into the metrics alone.
+func (g *gateway) records() records {
+	if g.cfg.Telemetry.Enabled {
+		return g.recorder
+	}
+	return g.metrics
+}
+
+// records counts what happened, and keeps it where that is wanted.
+type records interface {
+	Record(run llm.Run)
+	CircuitEvent(e breaker.Event)
 }
 
 // known is what the labels of metrics are made of.

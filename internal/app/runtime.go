@@ -38,7 +38,7 @@ func (g *gateway) newRuntime(cfg *config.Config) (*runtime, error) {
 	}
 	terminal := pipeline.NewTerminal(providers, policies(cfg, g.bulkheads))
 	stack, err := pipeline.New(terminal.Handle,
-		pipeline.NewTelemetry(g.recorder),
+		pipeline.NewTelemetry(g.records()),
 		pipeline.NewFallback(g.health),
 		pipeline.NewUsage(prices(cfg)),
 		pipeline.NewCircuitBreaker(g.circuits, func(string) time.Duration { return cfg.CircuitBreaker.QuotaCooldown }),

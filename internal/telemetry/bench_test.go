@@ -21,7 +21,7 @@ func BenchmarkRecord(b *testing.B) {
 	known.Prices = budget.NewPrices(map[llm.Target]budget.Price{
 		alpha: {Input: decimal.RequireFromString("0.40"), Output: decimal.RequireFromString("1.60")},
 	})
-	r := New(Config{Queue: 1 << 30, FlushInterval: 10 * time.Millisecond}, discard{}, NewMetrics(reg, known), quiet())
+	r := New(Config{Queue: 1 << 30, FlushInterval: 10 * time.Millisecond}, discard{}, NewMetrics(reg, known, quiet()), quiet())
 	r.Start()
 	run := answered(time.Now())
 	b.ReportAllocs()

@@ -39,7 +39,7 @@ func known() Known {
 func newMetrics(t testing.TB) (*Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	return NewMetrics(reg, known()), reg
+	return NewMetrics(reg, known(), quiet()), reg
 }
 
 // answered is a run that alpha answered, with the usage and cost given.

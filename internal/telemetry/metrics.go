@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -54,6 +55,8 @@ type Metrics struct {
 
 	handles atomic.Pointer[handles] // replaced as a whole by Learn
 	scraped *scraped
+	alarms  alarms
+	log     *slog.Logger
 }
 
 // The buckets reach from a refusal to the longest reasoning; attempts end at a
@@ -64,8 +67,9 @@ var (
 	overheadBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 )
 
-// NewMetrics registers the families and makes every series that is known.
-func NewMetrics(reg prometheus.Registerer, known Known) *Metrics {
+// NewMetrics registers the families and makes every series that is known. What
+// a person must see to is logged.
+func NewMetrics(reg prometheus.Registerer, known Known, log *slog.Logger) *Metrics {
 	f := families{reg}
 	m := &Metrics{
 		requests: f.counter("requests_total", "Client calls, by how they ended for the client.",
@@ -91,7 +95,9 @@ func NewMetrics(reg prometheus.Registerer, known Known) *Metrics {
 			"configuration", "provider", "model", "direction"),
 		build:   f.gauge("build_info", "Always 1; the labels say what runs.", "version", "commit", "go_version"),
 		scraped: newScraped(),
+		log:     log,
 	}
+	m.scraped.alarms = m.Alarms
 	rows := f.counter("telemetry_rows_total", "Runs, with their attempts, and circuit events, by their fate.", "result")
 	m.written, m.dropped = rows.WithLabelValues("written"), rows.WithLabelValues("dropped")
 	reg.MustRegister(m.scraped)
@@ -107,6 +113,7 @@ func (m *Metrics) Learn(known Known) {
 	targets := slices.Collect(maps.Keys(h.targets))
 	m.handles.Store(h)
 	m.scraped.targets.Store(&targets)
+	m.alarms.end(func(key alarmKey) bool { return !slices.Contains(targets, key.target) })
 }
 
 // Refused counts a request that was refused before it became a call. The code

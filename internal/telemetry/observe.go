@@ -25,6 +25,7 @@ func (m *Metrics) observe(run *llm.Run) {
 		a := &run.Attempts[i]
 		m.observeAttempt(h, a)
 		m.observeSpend(h, run.Configuration, a)
+		m.observeAlarm(a)
 		if i > 0 {
 			m.observeHop(h, run.Configuration, &run.Attempts[i-1], a.Target)
 		}

@@ -29,9 +29,11 @@ type scraped struct {
 	targets atomic.Pointer[[]llm.Target]
 	sources atomic.Pointer[Sources]
 	queue   atomic.Pointer[func() int]
+	alarms  func() []Alarm
 
 	state, rejected, probes, stale *prometheus.Desc
 	health, queueLength, degraded  *prometheus.Desc
+	alarm                          *prometheus.Desc
 }
 
 func newScraped() *scraped {
@@ -47,12 +49,13 @@ func newScraped() *scraped {
 		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
 		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
 		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
+		alarm:       desc("alarms", "1 while a provider needs a person: its credentials, credit or set-up.", []string{"provider", "kind"}),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded} {
+	for _, d := range []*prometheus.Desc{s.state, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded, s.alarm} {
 		descs <- d
 	}
 }
@@ -74,6 +77,24 @@ func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
 		degraded = 1
 	}
 	metrics <- prometheus.MustNewConstMetric(s.degraded, prometheus.GaugeValue, degraded)
+	s.collectAlarms(metrics)
+}
+
+// collectAlarms sends every provider with every kind, so that a series that is
+// 1 was 0 before.
+func (s *scraped) collectAlarms(metrics chan<- prometheus.Metric) {
+	raised := map[[2]string]float64{}
+	for _, t := range *s.targets.Load() {
+		for _, kind := range AlarmKinds() {
+			raised[[2]string{t.Provider, string(kind)}] = 0
+		}
+	}
+	for _, alarm := range s.alarms() {
+		raised[[2]string{alarm.Provider, string(alarm.Kind)}] = 1
+	}
+	for labels, value := range raised {
+		metrics <- prometheus.MustNewConstMetric(s.alarm, prometheus.GaugeValue, value, labels[0], labels[1])
+	}
 }
 
 func (s *scraped) collectTarget(metrics chan<- prometheus.Metric, t llm.Target, c breaker.Snapshot, health float64) {

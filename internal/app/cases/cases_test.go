@@ -28,6 +28,8 @@ var themes = []theme{
 	adminSecurity,
 	cost,
 	healthScore,
+	lifecycle,
+	telemetryDB,
 }
 
 func TestCases(t *testing.T) {

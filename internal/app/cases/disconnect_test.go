@@ -141,4 +141,5 @@ func callersDeadlineSaysNothingAboutTheTarget(t *testing.T) {
 	served(t, g.Post(t, apptest.ChatBody), circuitA)
 	equal(t, "calls of B", b.Calls(), 0)
 	untroubled(t, g, circuitA)
+	rows(t, "first run", g.Runs(t, calls+1)[:1], apptest.Row{"outcome": "cancelled", "failure_reason": "caller_timeout", "http_status": 504})
 }

@@ -1,0 +1,89 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+)
+
+var lifecycle = theme{
+	"LIF_01": drainingLetsRunningStreamsFinish,
+	"LIF_03": bufferedRecordsSurviveAGracefulStop,
+}
+
+func drainingLetsRunningStreamsFinish(t *testing.T) {
+	parts := []any{apptest.RoleChunk}
+	for i := range 10 {
+		parts = append(parts, apptest.Chunk(fmt.Sprintf("%d ", i)), 300*time.Millisecond)
+	}
+	parts = append(parts, apptest.FinishChunk, apptest.Done)
+	a := apptest.NewUpstream(t, apptest.Stream(parts...))
+	g := apptest.Start(t, apptest.Configuration(
+		`server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0", drain_delay: 2s, drain_timeout: 10s}`,
+		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 1s, first_token: 5s, idle: 5s, total: 10s}"}))
+
+	streamed := make(chan apptest.Answer, 1)
+	go func() {
+		answer, err := g.TryPost(context.Background(), apptest.StreamBody)
+		answer.Err = err
+		streamed <- answer
+	}()
+	apptest.Eventually(t, func() string {
+		if a.Calls() == 0 {
+			return "the stream has not begun"
+		}
+		return ""
+	})
+	if got := apptest.Get(t, g.URL+"/readyz").Status; got != http.StatusOK {
+		t.Errorf("readiness before SIGTERM is %d, want 200", got)
+	}
+
+	g.Terminate()
+	apptest.Eventually(t, func() string {
+		if got := apptest.Get(t, g.URL+"/readyz").Status; got != http.StatusServiceUnavailable {
+			return fmt.Sprintf("readiness after SIGTERM is %d, want 503", got)
+		}
+		return ""
+	})
+	if got := apptest.Get(t, g.URL+"/healthz").Status; got != http.StatusOK {
+		t.Errorf("liveness while draining is %d, want 200", got)
+	}
+	refused := g.Post(t, apptest.ChatBody)
+	if refused.Status != http.StatusServiceUnavailable {
+		t.Errorf("a new call while draining got %d %s, want 503", refused.Status, refused.Body)
+	}
+	if a.Calls() != 1 {
+		t.Errorf("upstream was asked %d times, want 1", a.Calls())
+	}
+
+	answer := <-streamed
+	if answer.Err != nil {
+		t.Fatalf("the running stream was cut: %v", answer.Err)
+	}
+	if events := answer.DataEvents(); events[len(events)-1] != "[DONE]" {
+		t.Errorf("the running stream ends with %q, want [DONE]", events[len(events)-1])
+	}
+	ended := time.Now()
+	if err := g.Stop(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	if late := time.Since(ended); late > 5*time.Second {
+		t.Errorf("the gateway ended %s after its last call, want at once", late)
+	}
+}
+
+func bufferedRecordsSurviveAGracefulStop(t *testing.T) {
+	g := apptest.Start(t, apptest.OneTarget(apptest.NewUpstream(t, apptest.OK()), "telemetry: {flush_interval: 60s}"))
+	for range 20 {
+		g.Post(t, apptest.ChatBody)
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.Runs(t, 20)
+	g.Attempts(t, 20)
+}

@@ -1,0 +1,47 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+)
+
+func TestAlarmLastsUntilTheTargetAnswers(t *testing.T) {
+	t.Parallel()
+	m1 := llm.Target{Provider: "alpha", Model: "m1", Region: "r1"}
+	m2 := llm.Target{Provider: "alpha", Model: "m2", Region: "r1"}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	failed := func(target llm.Target, class llm.FailureClass, later time.Duration) *llm.Attempt {
+		return &llm.Attempt{Target: target, Outcome: llm.OutcomeNeutral, FailureClass: class, FinishedAt: at.Add(later)}
+	}
+	var a alarms
+
+	a.observe(failed(m2, llm.ClassAuth, time.Minute))
+	a.observe(failed(m1, llm.ClassAuth, 0))
+	a.observe(failed(m1, llm.ClassAuth, time.Hour))
+	a.observe(failed(m1, llm.ClassConfiguration, 0))
+	a.observe(failed(m1, llm.ClassServerError, 0)) // nothing a person must do
+	want := []Alarm{
+		{Provider: "alpha", Kind: llm.ClassAuth, Since: at, Count: 3},
+		{Provider: "alpha", Kind: llm.ClassConfiguration, Since: at, Count: 1},
+	}
+	if diff := cmp.Diff(want, a.list()); diff != "" {
+		t.Errorf("alarms (-want +got):\n%s", diff)
+	}
+
+	if _, ended := a.observe(&llm.Attempt{Target: m1, Outcome: llm.OutcomeSuccess}); !ended {
+		t.Error("an answer of m1 ended nothing")
+	}
+	want = []Alarm{{Provider: "alpha", Kind: llm.ClassAuth, Since: at.Add(time.Minute), Count: 1}}
+	if diff := cmp.Diff(want, a.list()); diff != "" {
+		t.Errorf("alarms after m1 answered (-want +got):\n%s", diff)
+	}
+
+	a.observe(&llm.Attempt{Target: m2, Outcome: llm.OutcomeSuccess})
+	if got := a.list(); len(got) != 0 || a.any.Load() {
+		t.Errorf("alarms after all answered are %v, want none", got)
+	}
+}
