@@ -32,12 +32,15 @@ type data struct {
 	bodies bodies
 }
 
-// NewData returns the handler of the data plane.
+// NewData returns the handler of the data plane. While no key is asked for, it
+// belongs on a loopback address, and what a web page could make a browser on
+// this machine send is refused: it would spend money, or read the answers.
 func NewData(deps Data) http.Handler {
 	d := &data{Data: deps}
 	e := newEcho()
 	e.HTTPErrorHandler = d.refuse
-	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log))
+	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
+		onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
 
 	e.POST("/v1/chat/completions", d.chat)
 	e.GET("/v1/models", d.listModels)

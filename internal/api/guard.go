@@ -25,7 +25,7 @@ func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 
 // onlyLoopbackHost refuses a Host that is not this machine's own name for
 // itself: a web page whose name was made to resolve to a loopback address
-// would otherwise reach the operator API through a browser on this machine.
+// would otherwise reach the gateway through a browser on this machine.
 func onlyLoopbackHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !loopbackHost(c.Request().Host) {
