@@ -44,11 +44,11 @@ func load(text, databaseURL string) (*config.Config, error) {
 	return config.Parse("test.yaml", []byte(frame.String()+text), func(string) (string, bool) { return "", false })
 }
 
-// Provider describes one openai provider in a configuration made by Config.
+// Provider describes one openai provider in a configuration made by Configuration.
 type Provider struct {
 	Name, Region string
 	Upstream     *Upstream
-	Extra        string // further keys of the provider, in flow style, such as "retry: {max: 2}"
+	Extra        string // further keys of the provider, one per line, such as "retry: {max: 2}"
 }
 
 // TwoTargets returns the setting of the cases: upstreams A = alpha/m1/r1 and

@@ -35,6 +35,7 @@ func emptyAccountIsNotARateLimit(t *testing.T) {
 	between(t, "the answer", answer.Took, 0, 4*time.Second)
 	equal(t, "calls of A", a.Calls(), 1)
 	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "quota", "quota_exhausted"), succeeded("beta"))
+	alarmed(t, g, "quota")
 }
 
 func overloadIsTheProvidersFault(t *testing.T) {
@@ -89,7 +90,21 @@ func deadCredentialMovesOnWhereNamed(t *testing.T) {
 	equal(t, "calls of A", a.Calls(), 5)
 	untroubled(t, g, circuitA)
 	rows(t, "first run's attempts", g.Attempts(t, 10)[:2], neutral("alpha", "auth", "invalid_credentials"), succeeded("beta"))
-	g.AwaitMetric(t, `breakwater_attempts_total{class="auth",model="m1",outcome="neutral",provider="alpha",region="r1"}`, "5")
+	alarmed(t, g, "auth")
+}
+
+// alarmed checks that operators are told what is wrong with A's set-up, and of
+// nothing else.
+func alarmed(t *testing.T, g *apptest.Gateway, kind string) {
+	t.Helper()
+	want := map[string]string{}
+	for _, provider := range []string{"alpha", "beta"} {
+		for _, k := range []string{"auth", "configuration", "quota"} {
+			want[fmt.Sprintf("breakwater_alarms{kind=%q,provider=%q}", k, provider)] = "0"
+		}
+	}
+	want[fmt.Sprintf("breakwater_alarms{kind=%q,provider=\"alpha\"}", kind)] = "1"
+	equal(t, "alarms", g.Metrics(t, "breakwater_alarms"), want)
 }
 
 func deadCredentialIsShownByDefault(t *testing.T) {
@@ -117,6 +132,7 @@ func retiredModelMovesOnWhereNamed(t *testing.T) {
 		served(t, g.Post(t, apptest.ChatBody), circuitB)
 	}
 	equal(t, "calls of A", a.Calls(), 12)
+	alarmed(t, g, "configuration")
 	served(t, g.Post(t, `{"model":"alpha/m2","messages":[]}`), "alpha/m2/r1")
 
 	untroubled(t, g, circuitA)
