@@ -47,11 +47,13 @@ func (f *Fallback) Wrap(next Handler) Handler {
 		)
 		for i, target := range targets {
 			result, err = attempt(ctx, call.WithTarget(target, i < len(targets)-1), emit, next)
-			if err == nil || !movesOn(call, err) {
+			switch {
+			case err == nil, call.Signals.Committed: // two answers are never glued together
 				return result, err
-			}
-			if ctx.Err() != nil {
+			case ctx.Err() != nil: // nobody waits for this failure, or for another target
 				return result, llm.Cancelled(ctx, target)
+			case !call.FallbackOn.MovesOn(llm.AsFailure(err)):
+				return result, err
 			}
 			failures = append(failures, llm.AsFailure(err))
 		}
@@ -84,10 +86,4 @@ func distinct(targets []llm.Target) []llm.Target {
 		}
 	}
 	return once
-}
-
-// movesOn reports whether the next candidate may be asked: two answers are
-// never glued together.
-func movesOn(call *llm.Call, err error) bool {
-	return !call.Signals.Committed && call.FallbackOn.MovesOn(llm.AsFailure(err))
 }

@@ -301,6 +301,7 @@ func TestFallback_StopsWhenTheCallIsOver_DIS_01(t *testing.T) {
 	}{
 		{"the attempt was cancelled", llm.ErrClientLeft, answers(5 * time.Second), llm.ReasonClientLeft},
 		{"the attempt failed at that moment", llm.ErrClientLeft, deaf(status503), llm.ReasonClientLeft},
+		{"the attempt failed with what may not move on", llm.ErrClientLeft, deaf(llm.Failure{Class: llm.ClassAuth, Status: 401}), llm.ReasonClientLeft},
 		{"request_timeout", llm.ErrRequestTimeout, deaf(status503), llm.ReasonRequestTimeout},
 		{"the end of draining", llm.ErrShutdown, answers(5 * time.Second), llm.ReasonShutdown},
 	}
