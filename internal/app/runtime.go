@@ -39,7 +39,7 @@ func (g *gateway) newRuntime(cfg *config.Config) (*runtime, error) {
 	terminal := pipeline.NewTerminal(providers, policies(cfg, g.bulkheads))
 	stack, err := pipeline.New(terminal.Handle,
 		pipeline.NewTelemetry(g.records()),
-		pipeline.NewFallback(g.health),
+		pipeline.NewFallback(g.health, windows(cfg)),
 		pipeline.NewUsage(prices(cfg)),
 		pipeline.NewCircuitBreaker(g.circuits, func(string) time.Duration { return cfg.CircuitBreaker.QuotaCooldown }),
 	)
@@ -138,6 +138,17 @@ func prices(cfg *config.Config) *budget.Prices {
 		table[target] = budget.Price{Input: *m.Input, CachedInput: m.CachedInput, CacheWrite: m.CacheWrite, Output: *m.Output}
 	}
 	return budget.NewPrices(table)
+}
+
+// windows lists the targets that declare what they can take.
+func windows(cfg *config.Config) pipeline.Windows {
+	declared := pipeline.Windows{}
+	for _, target := range cfg.AllTargets() {
+		if m := cfg.Providers[target.Provider].Models[target.Model]; m.ContextWindow > 0 {
+			declared[target] = pipeline.Window{Context: m.ContextWindow, MaxOutput: m.MaxOutput}
+		}
+	}
+	return declared
 }
 
 func breakerSettings(c config.CircuitBreaker) breaker.Settings {

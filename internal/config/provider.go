@@ -2,6 +2,8 @@ package config
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -22,6 +24,7 @@ type Provider struct {
 	Kind          string           `yaml:"kind" check:"required,oneof=openai|simulated" doc:"What the upstream speaks."`
 	BaseURL       string           `yaml:"base_url,omitempty" doc:"Root of its API, http or https. Link-local and metadata addresses are refused."`
 	APIKey        Secret           `yaml:"api_key,omitempty" check:"visible" doc:"Our credential there; empty = none is sent."`
+	APIKeys       []Secret         `yaml:"api_keys,omitempty" check:"visible" doc:"Several credentials instead of one, used in turn; one that is limited or refused rests while the others serve."`
 	Region        string           `yaml:"region" check:"name" doc:"Tells apart the same models in several places; made of a-z, 0-9 and -."`
 	Timeouts      Timeouts         `yaml:"timeouts" doc:"The clocks of one attempt."`
 	Retry         Retry            `yaml:"retry" doc:"Repeats on the same target before it counts as failed."`
@@ -66,13 +69,17 @@ type Retry struct {
 	Jitter   float64       `yaml:"jitter" check:"min=0,max=1" doc:"Share of a wait that is random, up or down."`
 }
 
-// Model is what a model costs, in USD per million tokens. An absent price is
-// unknown, which is not 0: a model with price 0 is free.
+// Model is what a model costs, in USD per million tokens, and what it can take,
+// in tokens. An absent price is unknown, which is not 0: a model with price 0 is
+// free.
 type Model struct {
 	Input       *decimal.Decimal `yaml:"input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens; absent = unpriced, 0 = free."`
 	CachedInput *decimal.Decimal `yaml:"cached_input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens read from the provider's cache; absent = the input price."`
 	CacheWrite  *decimal.Decimal `yaml:"cache_write,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens written to the provider's cache; absent = the input price."`
 	Output      *decimal.Decimal `yaml:"output,omitempty" check:"min=0,max=1000000" doc:"USD per million output tokens; absent = unpriced, 0 = free."`
+
+	ContextWindow int `yaml:"context_window,omitempty" check:"over=0,optional" doc:"Tokens of prompt and answer together; a request over it goes to other targets. Absent = any request is tried."`
+	MaxOutput     int `yaml:"max_output,omitempty" check:"over=0,optional" doc:"Tokens of its longest answer."`
 }
 
 // plainName is what providers and regions are called, so that a circuit key splits
@@ -102,6 +109,7 @@ func (p Provider) checkOpenAI(r *report, at path) {
 	if p.Simulated != nil {
 		r.fault(at.key("simulated"), "has no meaning for kind openai", "remove it, or write kind: simulated")
 	}
+	p.checkKeys(r, at)
 	if !r.sound(at.key("base_url")) {
 		return
 	}
@@ -114,8 +122,42 @@ func (p Provider) checkOpenAI(r *report, at path) {
 	}
 }
 
+func (p Provider) checkKeys(r *report, at path) {
+	list := at.key("api_keys")
+	switch {
+	case !r.written(list) && p.APIKeys == nil:
+		return
+	case r.sound(list) && len(p.APIKeys) == 0:
+		r.fault(list, "is empty", "list the keys, or remove it")
+	case p.APIKey.IsSet():
+		r.fault(list, "stands beside api_key", "move that key into the list")
+	}
+	for i, key := range p.APIKeys {
+		switch first := slices.Index(p.APIKeys, key); {
+		case !r.sound(list.index(i)):
+		case !key.IsSet():
+			r.fault(list.index(i), "is empty", "give it a value, or remove it")
+		case first < i:
+			r.fault(list.index(i), "is the same key as "+r.place(list.index(first)), "remove one of them")
+		}
+	}
+}
+
+// Credentials returns the keys that are sent, in the order of the file; none
+// when calls go out without one.
+func (p Provider) Credentials() []string {
+	if p.APIKey.IsSet() {
+		return []string{p.APIKey.Reveal()}
+	}
+	var keys []string
+	for _, key := range p.APIKeys {
+		keys = append(keys, key.Reveal())
+	}
+	return keys
+}
+
 func (p Provider) checkSimulated(r *report, at path) {
-	for key, written := range map[string]bool{"base_url": p.BaseURL != "", "api_key": p.APIKey.IsSet()} {
+	for key, written := range map[string]bool{"base_url": p.BaseURL != "", "api_key": p.APIKey.IsSet(), "api_keys": p.APIKeys != nil} {
 		if written {
 			r.fault(at.key(key), "has no meaning for kind simulated", "remove it, or write kind: openai")
 		}
@@ -133,6 +175,14 @@ func (p Provider) checkModels(r *report, at path) {
 		if r.sound(at.key(model)) && !isVisible(model) {
 			r.fault(at.key(model), "is not a name for a model", "use the upstream's own name, without spaces")
 		}
+		p.Models[model].check(r, at.key(model))
+	}
+}
+
+func (m Model) check(r *report, at path) {
+	window, output := at.key("context_window"), at.key("max_output")
+	if r.sound(at, window, output) && m.ContextWindow > 0 && m.MaxOutput > m.ContextWindow {
+		r.fault(output, "is more than context_window, of which it is a part", "give it at most "+strconv.Itoa(m.ContextWindow))
 	}
 }
 

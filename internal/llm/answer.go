@@ -2,6 +2,7 @@ package llm
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -54,6 +55,7 @@ func Judge(err error) Verdict {
 }
 
 func judgeAll(failures []*Failure) Verdict {
+	failures = asked(failures)
 	last := failures[len(failures)-1]
 	v := Verdict{Failure: last, RetryAfter: soonest(failures)}
 	switch {
@@ -71,6 +73,17 @@ func judgeAll(failures []*Failure) Verdict {
 		v.Answer = judgeOne(last)
 	}
 	return v
+}
+
+// asked leaves out the candidates that were skipped because the request does
+// not fit them: they say nothing of why it was not served. If there were no
+// others, they are all that can be said.
+func asked(failures []*Failure) []*Failure {
+	left := slices.DeleteFunc(slices.Clone(failures), func(f *Failure) bool { return f.Class == ClassUnfit })
+	if len(left) == 0 {
+		return failures
+	}
+	return left
 }
 
 func judgeOne(f *Failure) Answer {

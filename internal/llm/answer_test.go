@@ -30,6 +30,7 @@ func TestJudge(t *testing.T) {
 		open     = &llm.Failure{Class: llm.ClassCircuitOpen, Reason: llm.ReasonCircuitOpen, OpenedBy: llm.ClassServerError, RetryAfter: 3 * time.Second}
 		open429  = &llm.Failure{Class: llm.ClassCircuitOpen, Reason: llm.ReasonCircuitOpen, OpenedBy: llm.ClassRateLimit, RetryAfter: 9 * time.Second}
 		full     = &llm.Failure{Class: llm.ClassSaturated, Reason: llm.ReasonBulkheadFull}
+		unfit    = &llm.Failure{Class: llm.ClassUnfit, Reason: llm.ReasonContextWindow}
 		quota    = &llm.Failure{Class: llm.ClassQuota, Reason: llm.ReasonQuotaExhausted, Status: 429}
 		auth     = &llm.Failure{Class: llm.ClassAuth, Reason: llm.ReasonForbidden, Status: 403}
 		setup    = &llm.Failure{Class: llm.ClassConfiguration, Reason: llm.ReasonModelNotFound, Status: 404}
@@ -59,6 +60,11 @@ func TestJudge(t *testing.T) {
 		{name: "open first, then a failure", err: failed(open, e500), want: llm.AnswerCircuitOpen, decided: open, retryAfter: 3 * time.Second},
 		{name: "full everywhere", err: failed(full, full), want: llm.AnswerSaturated, decided: full},
 		{name: "full, then a failure", err: failed(full, e503), want: llm.AnswerUnavailable, decided: e503},
+		{name: "a failure, then a target that the request does not fit (FAL-06)", err: failed(e503, unfit), want: llm.AnswerUnavailable, decided: e503},
+		{name: "unfit, then all others rate-limited", err: failed(unfit, limited, limited7), want: llm.AnswerRateLimited, decided: limited, retryAfter: 7 * time.Second},
+		{name: "unfit, then all others full", err: failed(unfit, full), want: llm.AnswerSaturated, decided: full},
+		{name: "the request itself, then unfit", err: failed(bad, unfit), want: llm.AnswerClientError, decided: bad},
+		{name: "nothing but unfit", err: failed(unfit, unfit), want: llm.AnswerFailed, decided: unfit},
 		{name: "last failure quota", err: failed(e503, quota), want: llm.AnswerQuota, decided: quota},
 		{name: "quota, then another", err: failed(quota, e500), want: llm.AnswerFailed, decided: e500},
 		{name: "last failure 503", err: failed(reset, e503), want: llm.AnswerUnavailable, decided: e503},

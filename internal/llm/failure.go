@@ -23,6 +23,7 @@ const (
 	ClassClientError   FailureClass = "client_error"  // the request itself is refused
 	ClassCircuitOpen   FailureClass = "circuit_open"  // our own refusal: the circuit is open
 	ClassSaturated     FailureClass = "saturated"     // our own refusal: the bulkhead is full
+	ClassUnfit         FailureClass = "unfit"         // our own refusal: the request does not fit the target
 	ClassCancelled     FailureClass = "cancelled"     // ended by the caller or by a clock of the whole request
 	ClassUnknown       FailureClass = "unknown"       // anything else
 )
@@ -54,6 +55,7 @@ var classTable = map[FailureClass]struct {
 	ClassClientError:   {movesOn: false, listed: false, outcome: OutcomeNeutral},
 	ClassCircuitOpen:   {movesOn: true, listed: false, outcome: OutcomeRefused},
 	ClassSaturated:     {movesOn: true, listed: false, outcome: OutcomeRefused},
+	ClassUnfit:         {movesOn: true, listed: false, outcome: OutcomeRefused},
 	ClassCancelled:     {movesOn: false, listed: false, outcome: OutcomeNeutral},
 	ClassUnknown:       {movesOn: false, listed: false, outcome: OutcomeNeutral},
 }
@@ -63,7 +65,7 @@ var classTable = map[FailureClass]struct {
 func Classes() []FailureClass {
 	return []FailureClass{
 		ClassConnection, ClassServerError, ClassRateLimit, ClassQuota, ClassAuth, ClassConfiguration,
-		ClassClientError, ClassCircuitOpen, ClassSaturated, ClassCancelled, ClassUnknown,
+		ClassClientError, ClassCircuitOpen, ClassSaturated, ClassUnfit, ClassCancelled, ClassUnknown,
 	}
 }
 
@@ -110,6 +112,7 @@ const (
 	ReasonCircuitOpen        Reason = "circuit_open"
 	ReasonProbing            Reason = "probing"
 	ReasonBulkheadFull       Reason = "bulkhead_full"
+	ReasonContextWindow      Reason = "context_window"
 	ReasonPanic              Reason = "panic"
 )
 

@@ -37,6 +37,7 @@ func TestClassTable_CF_C7_C8_C9(t *testing.T) {
 		"client_error":  {false, "neutral"},
 		"circuit_open":  {true, "refused"},
 		"saturated":     {true, "refused"},
+		"unfit":         {true, "refused"},
 		"cancelled":     {false, "neutral"},
 		"unknown":       {false, "neutral"},
 	}
@@ -86,7 +87,7 @@ func TestRefusal_OnlyOurOwn(t *testing.T) {
 			got = append(got, class)
 		}
 	}
-	want := []llm.FailureClass{llm.ClassCircuitOpen, llm.ClassSaturated}
+	want := []llm.FailureClass{llm.ClassCircuitOpen, llm.ClassSaturated, llm.ClassUnfit}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -108,6 +109,7 @@ func TestClassSet_MovesOn(t *testing.T) {
 		{"a narrowed set keeps the rest", llm.ClassSet{llm.ClassQuota: true}, llm.Failure{Class: llm.ClassConnection}, false},
 		{"an open circuit moves on whatever the set says", llm.ClassSet{}, llm.Failure{Class: llm.ClassCircuitOpen}, true},
 		{"a full bulkhead moves on whatever the set says", nil, llm.Failure{Class: llm.ClassSaturated}, true},
+		{"an unfit target moves on whatever the set says", nil, llm.Failure{Class: llm.ClassUnfit}, true},
 		{"too long a request stays by default", llm.DefaultFallback(), tooLong, false},
 		{"context_length moves it on", llm.ClassSet{llm.FallbackOnContextLength: true}, tooLong, true},
 		{"context_length moves no other client error on", llm.ClassSet{llm.FallbackOnContextLength: true}, filtered, false},
@@ -129,7 +131,7 @@ func TestFallbackClass_WhatAConfigurationMayName(t *testing.T) {
 	var got []string
 	for _, name := range []string{
 		"connection", "server_error", "rate_limit", "quota", "auth", "configuration", "context_length",
-		"client_error", "circuit_open", "saturated", "cancelled", "unknown", "", "Connection",
+		"client_error", "circuit_open", "saturated", "unfit", "cancelled", "unknown", "", "Connection",
 	} {
 		if class, ok := llm.FallbackClass(name); ok {
 			got = append(got, string(class))

@@ -67,7 +67,7 @@ func oneCall(tb testing.TB, tokens int) func() {
 	circuits := breaker.New(breaker.Config{Settings: func(string) breaker.Settings { return threeInARow }})
 	stack, err := pipeline.New(
 		pipeline.NewTerminal(dispatcher, policies(pipeline.Policy{MaxConcurrent: 256, Retry: patient})).Handle,
-		pipeline.NewTelemetry(discard{}), pipeline.NewFallback(nil), pipeline.NewUsage(discard{}),
+		pipeline.NewTelemetry(discard{}), pipeline.NewFallback(nil, nil), pipeline.NewUsage(discard{}),
 		pipeline.NewCircuitBreaker(circuits, func(string) time.Duration { return time.Minute }),
 	)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestBulkhead_FullIsSaturatedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := script(alpha, answers(time.Second)).and(beta, answers(0))
-		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 2}).Handle, pipeline.NewFallback(nil))
+		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 2}).Handle, pipeline.NewFallback(nil, nil))
 		first := start(t.Context(), handle, newCall(alpha))
 		second := start(t.Context(), handle, newCall(alpha))
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestBulkhead_ARetrysWaitHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := script(alpha, fails(status503, 10*ms), answers(50*ms))
-		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1, Retry: patient}).Handle, pipeline.NewFallback(nil))
+		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1, Retry: patient}).Handle, pipeline.NewFallback(nil, nil))
 		retried := start(t.Context(), handle, newCall(alpha))
 		<-time.After(20 * ms) // it waits until 210 ms
 
@@ -84,7 +84,7 @@ func TestBulkhead_NoPlaceAfterTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := script(alpha, fails(status503, 10*ms), answers(time.Second))
-		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1, Retry: patient}).Handle, pipeline.NewFallback(nil))
+		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1, Retry: patient}).Handle, pipeline.NewFallback(nil, nil))
 		call := newCall(alpha)
 		retried := start(t.Context(), handle, call)
 		<-time.After(20 * ms)
@@ -110,10 +110,10 @@ func TestBulkhead_OutlivesReload(t *testing.T) {
 		before := policies(pipeline.Policy{}) // unlimited
 		after := policies(pipeline.Policy{MaxConcurrent: 1})
 		after.Bulkheads = before.Bulkheads
-		running := start(t.Context(), wrap(t, pipeline.NewTerminal(u, before).Handle, pipeline.NewFallback(nil)), newCall(alpha))
+		running := start(t.Context(), wrap(t, pipeline.NewTerminal(u, before).Handle, pipeline.NewFallback(nil, nil)), newCall(alpha))
 		synctest.Wait()
 
-		reloaded := wrap(t, pipeline.NewTerminal(u, after).Handle, pipeline.NewFallback(nil))
+		reloaded := wrap(t, pipeline.NewTerminal(u, after).Handle, pipeline.NewFallback(nil, nil))
 		_, err := reloaded(t.Context(), newCall(alpha), nil)
 		if f := llm.AsFailure(err); f == nil || f.Class != llm.ClassSaturated {
 			t.Errorf("error = %v, want saturated", err)
@@ -130,7 +130,7 @@ func TestBulkhead_PerProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sibling := llm.Target{Provider: alpha.Provider, Model: "m2", Region: alpha.Region}
 		u := script(alpha, answers(time.Second)).and(beta, answers(time.Second)).and(sibling, answers(0))
-		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1}).Handle, pipeline.NewFallback(nil))
+		handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: 1}).Handle, pipeline.NewFallback(nil, nil))
 		first := start(t.Context(), handle, newCall(alpha))
 		second := start(t.Context(), handle, newCall(beta))
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestBulkhead_ExactUnderConcurrency(t *testing.T) {
 		}
 		return &llm.Result{Target: call.Target}, nil
 	})
-	handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: limit}).Handle, pipeline.NewFallback(nil))
+	handle := wrap(t, terminal(u, pipeline.Policy{MaxConcurrent: limit}).Handle, pipeline.NewFallback(nil, nil))
 
 	var wg sync.WaitGroup
 	for range callers {

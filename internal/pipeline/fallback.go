@@ -21,11 +21,14 @@ var errNoTarget = errors.New("the call has no target")
 // Fallback asks the candidates of a call one after the other until one answers.
 type Fallback struct {
 	reorderer Reorderer
+	windows   Windows
 }
 
 // NewFallback returns the middleware; with a nil reorderer the candidates are
-// tried in configured order.
-func NewFallback(reorderer Reorderer) *Fallback { return &Fallback{reorderer: reorderer} }
+// tried in configured order. Those whose window a request is over are skipped.
+func NewFallback(reorderer Reorderer, windows Windows) *Fallback {
+	return &Fallback{reorderer: reorderer, windows: windows}
+}
 
 // Name is "fallback".
 func (f *Fallback) Name() string { return "fallback" }
@@ -41,12 +44,17 @@ func (f *Fallback) Wrap(next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
 		var (
 			targets  = f.candidates(ctx, call)
+			unfit    = f.windows.unfit(targets, call.Facts)
 			failures []*llm.Failure
 			result   *llm.Result
 			err      = errNoTarget
 		)
 		for i, target := range targets {
-			result, err = attempt(ctx, call.WithTarget(target, i < len(targets)-1), emit, next)
+			ask := next
+			if unfit != nil && unfit[i] {
+				ask = tooLong
+			}
+			result, err = attempt(ctx, call.WithTarget(target, more(targets[i+1:], unfit)), emit, ask)
 			switch {
 			case err == nil, call.Signals.Committed: // two answers are never glued together
 				return result, err
@@ -86,4 +94,12 @@ func distinct(targets []llm.Target) []llm.Target {
 		}
 	}
 	return once
+}
+
+// more reports whether any of the last targets will be asked.
+func more(last []llm.Target, unfit []bool) bool {
+	if unfit == nil {
+		return len(last) > 0
+	}
+	return slices.Contains(unfit[len(unfit)-len(last):], false)
 }

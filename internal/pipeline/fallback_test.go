@@ -16,7 +16,7 @@ import (
 // walk runs a call through fallback over upstreams without retries.
 func walk(t *testing.T, u *upstreams, call *llm.Call) (*llm.Result, error) {
 	t.Helper()
-	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil))
+	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil))
 	return handle(t.Context(), call, new(client).emit)
 }
 
@@ -207,7 +207,7 @@ func TestFallback_MoreTargets(t *testing.T) {
 	handle := wrap(t, func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
 		more = append(more, call.MoreTargets)
 		return u.Dispatch(ctx, call, emit)
-	}, pipeline.NewFallback(nil))
+	}, pipeline.NewFallback(nil, nil))
 
 	call := newCall(alpha, beta, gamma)
 	if _, err := handle(t.Context(), call, nil); err != nil {
@@ -236,7 +236,7 @@ func TestFallback_WalksTheHealthOrder_CF_R5(t *testing.T) {
 	t.Parallel()
 
 	u := script(alpha, answers(0)).and(beta, fails(status503, 0))
-	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(reversed{}))
+	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(reversed{}, nil))
 
 	if _, err := handle(t.Context(), newCall(alpha, beta), nil); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestFallback_NeverAfterCommit_END_04(t *testing.T) {
 	u := script(alpha, streams(&inBand, content("Hel"))).and(beta, streams(nil, content("Bye")))
 	var c client
 	call := newStream(alpha, beta)
-	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil))
+	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil))
 
 	_, err := handle(t.Context(), call, c.emit)
 
@@ -277,7 +277,7 @@ func TestFallback_BeforeCommit_END_03(t *testing.T) {
 		and(beta, streams(nil, preamble("role-b"), content("ok"), done("[DONE]")))
 	var c client
 	call := newStream(alpha, beta)
-	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil))
+	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil))
 
 	result, err := handle(t.Context(), call, c.emit)
 	if err != nil || result.Target != beta {
@@ -312,7 +312,7 @@ func TestFallback_StopsWhenTheCallIsOver_DIS_01(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(200*time.Millisecond, func() { cancel(tt.cause) })
 				u := script(alpha, tt.alpha).and(beta, answers(0))
-				handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil))
+				handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil))
 
 				_, err := handle(ctx, newCall(alpha, beta), nil)
 

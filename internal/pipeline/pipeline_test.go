@@ -23,7 +23,7 @@ func TestStack_Order_CF_P1(t *testing.T) {
 		pipeline.NewCircuitBreaker(nil, nil),
 		pipeline.NewTelemetry(nil),
 		pipeline.NewUsage(nil),
-		pipeline.NewFallback(nil),
+		pipeline.NewFallback(nil, nil),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -315,7 +315,7 @@ func TestRetry_Times(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		call := newCall(alpha)
 		handle := wrap(t, terminal(script(alpha, fails(status503, 100*ms), answers(30*ms)), pipeline.Policy{Retry: patient}).Handle,
-			pipeline.NewFallback(nil))
+			pipeline.NewFallback(nil, nil))
 		if _, err := handle(t.Context(), call, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func recorded(ctx context.Context, t *testing.T, u *upstreams, call *llm.Call, e
 	t.Helper()
 	runs := new(records)
 	handle := wrap(t, terminal(u, pipeline.Policy{Retry: patient}).Handle,
-		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil), pipeline.NewUsage(priced))
+		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil), pipeline.NewUsage(priced))
 	result, err := handle(ctx, call, emit)
 	return runs.only(t), result, err
 }
@@ -110,7 +110,7 @@ func TestTelemetry_Verdicts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			runs := new(records)
-			handle := wrap(t, terminal(tt.u, pipeline.Policy{}).Handle, pipeline.NewTelemetry(runs), pipeline.NewFallback(nil))
+			handle := wrap(t, terminal(tt.u, pipeline.Policy{}).Handle, pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil))
 			_, _ = handle(t.Context(), tt.call, tt.emit)
 			if diff := cmp.Diff(tt.want, verdictOf(runs.only(t))); diff != "" {
 				t.Errorf("run (-want +got):\n%s", diff)
@@ -243,7 +243,7 @@ func TestTelemetry_Panic(t *testing.T) {
 
 	runs := new(records)
 	handle := wrap(t, terminal(script(alpha, panics("poisoned")), pipeline.Policy{}).Handle,
-		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil), pipeline.NewUsage(priced))
+		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil), pipeline.NewUsage(priced))
 	value := caught(func() { _, _ = handle(t.Context(), newCall(alpha, beta), nil) })
 
 	if value != "poisoned" {
@@ -267,7 +267,7 @@ func TestTelemetry_Goexit(t *testing.T) {
 	handle := wrap(t, func(context.Context, *llm.Call, llm.Emit) (*llm.Result, error) {
 		runtime.Goexit()
 		return nil, nil
-	}, pipeline.NewTelemetry(runs), pipeline.NewFallback(nil))
+	}, pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -307,7 +307,7 @@ func TestTelemetry_RecorderFailureIsHarmless_CF_T10_T11(t *testing.T) {
 			t.Parallel()
 			var recorder brokenRecorder
 			handle := wrap(t, terminal(script(alpha, tt.alpha), pipeline.Policy{}).Handle,
-				pipeline.NewTelemetry(&recorder), pipeline.NewFallback(nil))
+				pipeline.NewTelemetry(&recorder), pipeline.NewFallback(nil, nil))
 
 			var got string
 			value := caught(func() {
@@ -335,7 +335,7 @@ func TestTelemetry_RecorderFailureIsHarmless_CF_T10_T11(t *testing.T) {
 func TestStack_WithoutTelemetry_CF_T9(t *testing.T) {
 	t.Parallel()
 
-	handle := wrap(t, terminal(script(alpha, answers(0)), pipeline.Policy{}).Handle, pipeline.NewFallback(nil))
+	handle := wrap(t, terminal(script(alpha, answers(0)), pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil))
 	if result, err := handle(t.Context(), newCall(alpha), nil); err != nil || result.Target != alpha {
 		t.Errorf("answer = %v, %v", result, err)
 	}

@@ -23,7 +23,7 @@ type accounted struct {
 func account(t *testing.T, pricer pipeline.Pricer, call *llm.Call, alphaDoes behaviour, emit llm.Emit) (accounted, error) {
 	t.Helper()
 	handle := wrap(t, terminal(script(alpha, alphaDoes), pipeline.Policy{}).Handle,
-		pipeline.NewFallback(nil), pipeline.NewUsage(pricer))
+		pipeline.NewFallback(nil, nil), pipeline.NewUsage(pricer))
 	_, err := handle(t.Context(), call, emit)
 
 	row := call.Signals.Attempt()
@@ -147,7 +147,7 @@ func TestUsage_PerAttempt_CST_07(t *testing.T) {
 
 	u := script(alpha, fails(status503, 0)).and(beta, answers(0))
 	call := newCall(alpha, beta)
-	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil), pipeline.NewUsage(priced))
+	handle := wrap(t, terminal(u, pipeline.Policy{}).Handle, pipeline.NewFallback(nil, nil), pipeline.NewUsage(priced))
 	if _, err := handle(t.Context(), call, nil); err != nil {
 		t.Fatal(err)
 	}
