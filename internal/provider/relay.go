@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/wire"
 )
@@ -25,8 +27,18 @@ func relayed(c wire.Complaint, body []byte, secret string) *llm.UpstreamError {
 	return e
 }
 
+// holds reports whether a JSON body repeats the secret, plainly or behind
+// escapes. A body that cannot be told is taken to.
 func holds(body []byte, secret string) bool {
-	return secret != "" && bytes.Contains(body, []byte(secret))
+	if secret == "" {
+		return false
+	}
+	plain := jsontext.Value(bytes.Clone(body))
+	if plain.Canonicalize() != nil { // which leaves no escape that need not be
+		return true
+	}
+	quoted, err := jsontext.AppendQuote(nil, secret)
+	return err != nil || bytes.Contains(plain, bytes.Trim(quoted, `"`))
 }
 
 func redacted(c wire.Complaint, secret string) wire.Complaint {
