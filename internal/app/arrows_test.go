@@ -57,6 +57,7 @@ var libraries = map[string][]string{
 	"github.com/jackc/pgx/v5":                    {"internal/postgres", "internal/telemetry", "internal/runs", "internal/health", "internal/app"},
 	"github.com/goccy/go-yaml":                   {"internal/config"},
 	"github.com/invopop/jsonschema":              {"internal/config"},
+	"github.com/fsnotify/fsnotify":               {"internal/config"},
 	"github.com/a-h/templ":                       {"web", "internal/admin"},
 	"github.com/PuerkitoBio/goquery":             nil,
 	"github.com/chromedp":                        nil,

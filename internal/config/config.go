@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Server         Server                   `yaml:"server" doc:"The two listeners and the limits of a request."`
 	Log            Log                      `yaml:"log" doc:"What the gateway says about itself."`
-	Database       Database                 `yaml:"database" check:"required" doc:"The Postgres that keeps telemetry."`
+	Database       Database                 `yaml:"database" check:"required" change:"restart" doc:"The Postgres that keeps telemetry."`
 	Auth           Auth                     `yaml:"auth" check:"required" doc:"Who may call."`
 	Telemetry      Telemetry                `yaml:"telemetry" doc:"The record of every call."`
 	Health         Health                   `yaml:"health" doc:"Scores of providers, read from telemetry."`

@@ -40,6 +40,8 @@ type field struct {
 	index int
 	doc   string
 	check string
+	// restart: a running process keeps the value it began with.
+	restart bool
 }
 
 // fieldsOf returns the keys of a section in the order of the struct.
@@ -48,7 +50,7 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range fields {
 		tag := t.Field(i).Tag
 		name, option, _ := strings.Cut(tag.Get("yaml"), ",")
-		fields[i] = field{name: name, omit: option == "omitempty", index: i, doc: tag.Get("doc"), check: tag.Get("check")}
+		fields[i] = field{name: name, omit: option == "omitempty", index: i, doc: tag.Get("doc"), check: tag.Get("check"), restart: tag.Get("change") == "restart"}
 	}
 	return fields
 }

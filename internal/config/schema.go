@@ -81,6 +81,9 @@ func describe(schema *jsonschema.Schema, v reflect.Value) {
 		}
 		property = describeValue(property, value)
 		property.Description = f.doc
+		if f.restart {
+			property.Description += " A change needs a restart."
+		}
 		schema.Properties.Set(f.name, property)
 	}
 }

@@ -6,8 +6,8 @@ import "time"
 type Telemetry struct {
 	Enabled       bool          `yaml:"enabled" doc:"Whether calls are recorded."`
 	Retention     time.Duration `yaml:"retention" check:"min=1h" doc:"Age at which a record may be purged."`
-	Queue         int           `yaml:"queue" check:"min=1,max=16777216" doc:"Records that may wait to be written; more are dropped and counted."`
-	FlushInterval time.Duration `yaml:"flush_interval" check:"over=0s" doc:"Longest time that a record waits for others."`
+	Queue         int           `yaml:"queue" check:"min=1,max=16777216" change:"restart" doc:"Records that may wait to be written; more are dropped and counted."`
+	FlushInterval time.Duration `yaml:"flush_interval" check:"over=0s" change:"restart" doc:"Longest time that a record waits for others."`
 }
 
 func defaultTelemetry() Telemetry {

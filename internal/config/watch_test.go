@@ -1,0 +1,172 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// put writes a file, making its directory.
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	ok(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func watching(t *testing.T, path string) *Watcher {
+	t.Helper()
+	w, err := Watch(path)
+	ok(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+func awaitChange(t *testing.T, w *Watcher) {
+	t.Helper()
+	select {
+	case <-w.Changes():
+	case <-time.After(8 * time.Second): // under lookEvery: it has to be called
+		t.Fatal("the change was not told")
+	}
+}
+
+func awaitSilence(t *testing.T, w *Watcher, d time.Duration) {
+	t.Helper()
+	select {
+	case <-w.Changes():
+		t.Fatal("a change was told, and the file is as it was")
+	case <-time.After(d):
+	}
+}
+
+func TestEveryWayToChangeAFileIsSeen(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T, dir, path string){
+		"written in place": func(t *testing.T, _, path string) { put(t, path, "two") },
+		"replaced by rename": func(t *testing.T, dir, path string) {
+			put(t, filepath.Join(dir, "new"), "one")
+			ok(t, os.Rename(filepath.Join(dir, "new"), path))
+		},
+		"removed and made again": func(t *testing.T, _, path string) {
+			ok(t, os.Remove(path))
+			put(t, path, "two")
+		},
+		"removed for good": func(t *testing.T, _, path string) { ok(t, os.Remove(path)) },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "breakwater.yaml")
+			put(t, path, "one")
+			w := watching(t, path)
+			for range 2 { // the watch survives what it has seen
+				change(t, dir, path)
+				awaitChange(t, w)
+				put(t, path, "back again")
+				awaitChange(t, w)
+			}
+			awaitSilence(t, w, 2*settleFor)
+		})
+	}
+}
+
+// A mounted ConfigMap is a link to a link: ..data leads to a directory of each
+// version, and is replaced by a rename.
+func TestASwappedLinkIsSeen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "breakwater.yaml")
+	put(t, filepath.Join(dir, "..v1", "breakwater.yaml"), "one")
+	ok(t, os.Symlink("..v1", filepath.Join(dir, "..data")))
+	ok(t, os.Symlink(filepath.Join("..data", "breakwater.yaml"), path))
+	w := watching(t, path)
+
+	for _, version := range []string{"..v2", "..v3"} {
+		put(t, filepath.Join(dir, version, "breakwater.yaml"), version)
+		ok(t, os.Symlink(version, filepath.Join(dir, "..data_tmp")))
+		ok(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		awaitChange(t, w)
+	}
+	put(t, filepath.Join(dir, "..v3", "breakwater.yaml"), "edited where the links lead")
+	awaitChange(t, w)
+}
+
+func TestALinkedFileIsSeenWhereItIs(t *testing.T) {
+	t.Parallel()
+	elsewhere := filepath.Join(t.TempDir(), "real.yaml")
+	path := filepath.Join(t.TempDir(), "breakwater.yaml")
+	put(t, elsewhere, "one")
+	ok(t, os.Symlink(elsewhere, path))
+	w := watching(t, path)
+	put(t, elsewhere+".new", "two")
+	ok(t, os.Rename(elsewhere+".new", elsewhere))
+	awaitChange(t, w)
+}
+
+// What others write in the same directory neither counts nor keeps a change
+// from being told.
+func TestOtherFilesInTheDirectoryDoNotMatter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "breakwater.yaml")
+	put(t, path, "one")
+	w := watching(t, path)
+	for i := range 100 {
+		put(t, filepath.Join(dir, fmt.Sprintf("log.%d", i%3)), fmt.Sprint(i))
+	}
+	awaitSilence(t, w, 2*settleFor)
+
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(settleFor / 10)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case at := <-tick.C:
+				_ = os.WriteFile(filepath.Join(dir, "log"), []byte(at.String()), 0o644)
+			}
+		}
+	}()
+	put(t, path, "two")
+	awaitChange(t, w)
+	close(stop)
+	<-stopped
+}
+
+// A file that is gone for a moment is nobody's mistake.
+func TestAShortAbsenceIsNotTold(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "breakwater.yaml")
+	put(t, path, "one")
+	w := watching(t, path)
+	ok(t, os.Remove(path))
+	awaitSilence(t, w, missFor/2)
+	put(t, path, "one")
+	awaitChange(t, w)
+	awaitSilence(t, w, missFor)
+}
+
+func TestWatchSaysThatThereIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	if w, err := Watch(filepath.Join(t.TempDir(), "none", "breakwater.yaml")); err == nil {
+		w.Stop()
+		t.Error("a directory that is not there is watched")
+	}
+}
