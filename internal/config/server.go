@@ -12,16 +12,18 @@ import (
 
 // Server is the two listeners and the limits of a request.
 type Server struct {
-	Listen           string        `yaml:"listen" change:"restart" doc:"Address of the data plane, host:port."`
-	AdminListen      string        `yaml:"admin_listen" change:"restart" doc:"Address of the operator API and /metrics; loopback only."`
-	MaxBody          Size          `yaml:"max_body" check:"min=1B" doc:"Largest request body."`
-	MaxInflightBytes Size          `yaml:"max_inflight_bytes" check:"min=1B" doc:"Bodies held at once, all requests together."`
-	RequestTimeout   time.Duration `yaml:"request_timeout" check:"over=0s" doc:"All attempts, retries, fallbacks and waits of a call together, until a stream commits."`
-	MaxStream        time.Duration `yaml:"max_stream" check:"over=0s" doc:"Longest stream."`
-	WriteTimeout     time.Duration `yaml:"write_timeout" check:"over=0s" doc:"One flush to a slow client."`
-	DrainDelay       time.Duration `yaml:"drain_delay" check:"min=0s" doc:"How long to go on listening, answering 503, after SIGTERM; 0 = not at all."`
-	DrainTimeout     time.Duration `yaml:"drain_timeout" check:"over=0s" doc:"How long calls in flight may take to end at shutdown."`
-	MetricsToken     Secret        `yaml:"metrics_token" check:"visible" doc:"Bearer token asked for on /metrics; empty = none."`
+	Listen            string        `yaml:"listen" change:"restart" doc:"Address of the data plane, host:port."`
+	AdminListen       string        `yaml:"admin_listen" change:"restart" doc:"Address of the operator API and /metrics; loopback only."`
+	MaxBody           Size          `yaml:"max_body" check:"min=1B" doc:"Largest request body."`
+	MaxInflightBytes  Size          `yaml:"max_inflight_bytes" check:"min=1B" doc:"Bodies held at once, all requests together."`
+	RequestTimeout    time.Duration `yaml:"request_timeout" check:"over=0s" doc:"All attempts, retries, fallbacks and waits of a call together, until a stream commits."`
+	MaxStream         time.Duration `yaml:"max_stream" check:"over=0s" doc:"Longest stream."`
+	WriteTimeout      time.Duration `yaml:"write_timeout" check:"over=0s" doc:"One flush to a slow client."`
+	StreamKeepalive   time.Duration `yaml:"stream_keepalive" check:"min=0s" doc:"A stream that is silent for this long is sent a comment; 0 = never."`
+	StreamCommitAfter time.Duration `yaml:"stream_commit_after" check:"min=0s" doc:"How long a stream may wait for its first content before its headers are sent, after which a failure is an error event; 0 = headers come with the content."`
+	DrainDelay        time.Duration `yaml:"drain_delay" check:"min=0s" doc:"How long to go on listening, answering 503, after SIGTERM; 0 = not at all."`
+	DrainTimeout      time.Duration `yaml:"drain_timeout" check:"over=0s" doc:"How long calls in flight may take to end at shutdown."`
+	MetricsToken      Secret        `yaml:"metrics_token" check:"visible" doc:"Bearer token asked for on /metrics; empty = none."`
 }
 
 func defaultServer() Server {
@@ -33,6 +35,7 @@ func defaultServer() Server {
 		RequestTimeout:   10 * time.Minute,
 		MaxStream:        time.Hour,
 		WriteTimeout:     30 * time.Second,
+		StreamKeepalive:  15 * time.Second,
 		DrainTimeout:     30 * time.Second,
 	}
 }
