@@ -30,7 +30,7 @@ func TestFallback_Walk(t *testing.T) {
 		alpha behaviour
 		asked []llm.Target
 	}{
-		{"the primary answers (CF-F1)", answers(0), []llm.Target{alpha}},
+		{"the primary answers (CF-F1, CF-F6)", answers(0), []llm.Target{alpha}},
 		{"a connection error (CF-F3)", fails(refusedConn, 0), []llm.Target{alpha, beta}},
 		{"an open circuit (CF-F4)", fails(openCircuit, 0), []llm.Target{alpha, beta}},
 		{"429 (CF-F7, RAT-07)", fails(limited, 0), []llm.Target{alpha, beta}},
@@ -46,10 +46,14 @@ func TestFallback_Walk(t *testing.T) {
 			t.Parallel()
 			u := script(alpha, tt.alpha).and(beta, answers(0))
 
-			result, err := walk(t, u, newCall(alpha, beta))
+			call := newCall(alpha, beta)
+			result, err := walk(t, u, call)
 
 			if diff := cmp.Diff(tt.asked, u.sends); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			if got := len(call.Signals.Attempts); got != len(tt.asked) {
+				t.Errorf("%d attempts are recorded, want %d", got, len(tt.asked))
 			}
 			if moved := len(tt.asked) == 2; moved && (err != nil || result.Target != beta) {
 				t.Errorf("answer = %v, %v, want beta's", result, err)

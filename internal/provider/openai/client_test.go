@@ -225,6 +225,8 @@ func TestOurKeyDoesNotComeBack(t *testing.T) { // SEC-03, CF-A8
 	}
 }
 
+// CF-C3: whatever the network does is a failed connection; what the gateway
+// itself forbids is not.
 func TestTransportFailures(t *testing.T) {
 	t.Parallel()
 	plain := providertest.Serve(t, answer)
