@@ -55,13 +55,27 @@ func errorUnderA200MovesOn(t *testing.T) {
 }
 
 func emptyAnswerMovesOn(t *testing.T) {
-	a := apptest.NewUpstream(t, apptest.JSON(200, ""))
-	b := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.TwoTargets(a, b))
+	for name, tt := range map[string]struct {
+		ask   string
+		empty apptest.Script
+	}{
+		"no_body":           {apptest.ChatBody, apptest.JSON(200, "")},
+		"no_event":          {apptest.StreamBody, apptest.Stream(": hello\n\n")},
+		"only_the_end_mark": {apptest.StreamBody, apptest.Stream(apptest.Done)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := apptest.NewUpstream(t, tt.empty)
+			b := apptest.NewUpstream(t, apptest.When(`"stream":true`, apptest.OKStream(), apptest.OK()))
+			g := apptest.Start(t, apptest.TwoTargets(a, b))
 
-	served(t, g.Post(t, apptest.ChatBody), circuitB)
+			answer := g.Post(t, tt.ask)
 
-	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "server_error", "empty_body"), succeeded("beta"))
+			equal(t, "status", answer.Status, 200)
+			equal(t, "target", answer.Header.Get("X-Breakwater-Target"), circuitB)
+			rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "server_error", "empty_body"), succeeded("beta"))
+		})
+	}
 }
 
 func halfABodyIsNoAnswer(t *testing.T) {

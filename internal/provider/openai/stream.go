@@ -63,6 +63,9 @@ func (s *stream) run() *llm.Failure {
 		if chunk.Failed {
 			return s.exchange.Refused(wire.ReadComplaint(event.Data), event.Data)
 		}
+		if chunk.Kind == llm.EventTerminal && s.events == 0 {
+			return s.empty()
+		}
 		if err := s.emit(s.event(event)); err != nil {
 			return s.exchange.Abandoned(err)
 		}
@@ -106,8 +109,13 @@ func (s *stream) eof() *llm.Failure {
 		}
 		return nil
 	case s.events == 0:
-		return s.exchange.Unusable(llm.ClassServerError, llm.ReasonEmptyBody, wire.ErrEmptyBody)
+		return s.empty()
 	default:
 		return s.exchange.Unusable(llm.ClassConnection, llm.ReasonTruncated, errTruncated)
 	}
+}
+
+// empty is the failure of a stream without a single chunk, whatever its end.
+func (s *stream) empty() *llm.Failure {
+	return s.exchange.Unusable(llm.ClassServerError, llm.ReasonEmptyBody, wire.ErrEmptyBody)
 }

@@ -183,6 +183,9 @@ func TestBrokenStreams(t *testing.T) {
 			pieces(": ping\n\n", ": ping\n\n"),
 			llm.ClassServerError, llm.ReasonEmptyBody, "",
 		},
+		"only the end mark": {
+			pieces("data: [DONE]\n\n"), llm.ClassServerError, llm.ReasonEmptyBody, "",
+		},
 		"a reset": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				providertest.Stream(w, textEvent("Hel"))
