@@ -33,7 +33,7 @@ func (g *gatewayCmd) Run(ctx context.Context) error {
 	if err := pprof.StartCPUProfile(cpu); err != nil {
 		return err
 	}
-	log := app.NewLogger(cfg.Log, os.Stderr)
+	log, _ := app.NewLogger(cfg.Log, os.Stderr)
 	err = app.Run(ctx, cfg, app.Options{
 		Version: "bench", Commit: "bench", Log: log,
 		Listening: func(data, admin string) { log.Info(listening, "listen", data, "admin_listen", admin) },

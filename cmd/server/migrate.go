@@ -23,7 +23,8 @@ type migrateCmd struct {
 // withDatabase runs work on the database of a configuration and ends a private
 // server that only this command needed.
 func withDatabase(ctx context.Context, cfg *config.Config, std streams, work func(url string) error) (err error) {
-	db, err := app.UseDatabase(ctx, cfg.Database, app.NewLogger(cfg.Log, std.Err))
+	log, _ := app.NewLogger(cfg.Log, std.Err)
+	db, err := app.UseDatabase(ctx, cfg.Database, log)
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,28 @@ import (
 
 type serveCmd struct{ configFlag }
 
-// Run runs the gateway until a signal, and prints where it is and how to call
+// Run runs the gateway until a signal, reloads its configuration on SIGHUP and
+// when the file changes, and prints where it is and how to call
 // it once it listens.
 func (c serveCmd) Run(ctx context.Context, std streams) error {
+	// Before the file is read, so that no change of it goes unseen.
+	triggers := watchConfiguration(c.Path)
+	defer triggers.stop()
 	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
-	log := app.NewLogger(cfg.Log, std.Err)
+	log, level := app.NewLogger(cfg.Log, std.Err)
+	if triggers.unwatched != nil {
+		log.Warn("configuration file is not watched, send SIGHUP after a change", "error", triggers.unwatched)
+	}
 	return app.Run(ctx, cfg, app.Options{
 		Version: version,
 		Commit:  commit,
 		Log:     log,
+		Level:   level,
+		Reload:  func() (*config.Config, error) { return config.Load(c.Path) },
+		Reloads: triggers.reloads,
 		Listening: func(data, admin string) {
 			log.Info("listening", "listen", data, "admin_listen", admin)
 			fmt.Fprint(std.Out, greeting(cfg, data, admin))

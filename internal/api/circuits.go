@@ -44,8 +44,7 @@ type circuitList struct {
 }
 
 // listCircuits serves GET /api/v1/circuits: every target that a route leads to,
-// and whatever else has a circuit still, such as a target that a reload
-// removed.
+// and whatever else has a circuit still.
 func (a *admin) listCircuits(c echo.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

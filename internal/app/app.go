@@ -18,6 +18,13 @@ type Options struct {
 	// Listening is called once both listeners are bound, with their real
 	// addresses.
 	Listening func(data, admin string)
+
+	// Reload loads the configuration anew each time that Reloads says why it
+	// may have changed. Without Reloads the configuration stays.
+	Reload  func() (*config.Config, error)
+	Reloads <-chan string
+	// Level is that of Log; a reload sets it. May be nil.
+	Level *slog.LevelVar
 }
 
 // flushTimeout bounds how long the last records may take to be written after
@@ -46,11 +53,23 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) error {
 	if opts.Listening != nil {
 		opts.Listening(g.data.address(), g.admin.address())
 	}
-	select {
-	case <-ctx.Done():
-	case err = <-g.broken:
-	}
+	err = g.serve(ctx, opts)
 	return errors.Join(err, g.stop(context.WithoutCancel(ctx)))
+}
+
+// serve returns when ctx ends or something broke; until then it reloads the
+// configuration when it is told to, one reload after the other.
+func (g *gateway) serve(ctx context.Context, opts Options) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-g.broken:
+			return err
+		case why := <-opts.Reloads:
+			g.reload(opts.Reload, why)
+		}
+	}
 }
 
 // start brings everything up, in the order in which one relies on the other.
@@ -75,6 +94,7 @@ func (g *gateway) stop(ctx context.Context) error {
 	g.log.Info("shutting down", "calls_in_flight", g.gate.Inside())
 	g.gate.Close() // readiness is 503 and new calls are refused from here on
 	g.drain(ctx)
+	g.runtime.Load().clients.closeUnshared(nil)
 
 	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -95,7 +115,7 @@ func (g *gateway) stop(ctx context.Context) error {
 // load balancers notice, waits up to drain_timeout, and then cuts off what is
 // left.
 func (g *gateway) drain(ctx context.Context) {
-	server := g.cfg.Server
+	server := g.runtime.Load().cfg.Server
 	if server.DrainDelay > 0 {
 		time.Sleep(server.DrainDelay)
 	}

@@ -31,8 +31,8 @@ import (
 // gateway is the running process: what lives as long as it does, and the
 // runtime that requests read.
 type gateway struct {
-	cfg *config.Config // the one the process started with: listeners, database
-	log *slog.Logger
+	log   *slog.Logger
+	level *slog.LevelVar
 
 	db         *Database
 	pool       *pgxpool.Pool
@@ -59,12 +59,15 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	g := &gateway{
-		cfg: cfg, log: opts.Log, db: db, pool: pool,
+		log: opts.Log, level: opts.Level, db: db, pool: pool,
 		schema:     &schema{url: db.URL, mode: cfg.Database.Migrate, log: opts.Log},
 		bulkheads:  new(pipeline.Bulkheads),
 		simulators: new(simulators),
 		gate:       api.NewGate(),
 		broken:     make(chan error, 1),
+	}
+	if g.level == nil {
+		g.level = new(slog.LevelVar)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -88,7 +91,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		DatabaseDegraded: g.databaseDegraded,
 	})
 
-	rt, err := g.newRuntime(cfg)
+	rt, err := g.newRuntime(cfg, nil)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -103,12 +106,13 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
-	g.pages = admin.New(admin.Deps{Circuits: g.circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Log: g.log})
+	circuits := declaredCircuits{g}
+	g.pages = admin.New(admin.Deps{Circuits: circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Log: g.log})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,
 		Degraded:     g.degraded,
-		Circuits:     g.circuits,
+		Circuits:     circuits,
 		Events:       recorded,
 		Runs:         recorded,
 		Health:       g.health,
@@ -137,16 +141,16 @@ func (g *gateway) databaseDegraded() bool {
 
 // circuitChanged records a transition and logs it, once.
 func (g *gateway) circuitChanged(e breaker.Event) {
-	g.records().CircuitEvent(e)
+	g.recordsOf(g.runtime.Load().cfg).CircuitEvent(e)
 	g.pages.CircuitEvent(e)
 	g.log.Info("circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
 		"reason", e.Reason, "open_for", e.OpenFor)
 }
 
-// records is where runs and circuit events go: into rows, or, with telemetry
-// off, into the metrics alone.
-func (g *gateway) records() records {
-	if g.cfg.Telemetry.Enabled {
+// recordsOf is where runs and circuit events go under a configuration: into
+// rows, or, with telemetry off, into the metrics alone.
+func (g *gateway) recordsOf(cfg *config.Config) records {
+	if cfg.Telemetry.Enabled {
 		return g.recorder
 	}
 	return g.metrics

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/provider"
-	"github.com/breakwater-llm/breakwater/internal/provider/openai"
-	"github.com/breakwater-llm/breakwater/internal/provider/simulated"
 )
 
 // policyName is what operators see as the policy of every circuit: there is
@@ -24,21 +21,23 @@ const policyName = "circuit_breaker"
 // else. A request reads one runtime; what outlives a configuration (circuits,
 // places in bulkheads, simulated models, records) lives in the gateway.
 type runtime struct {
-	cfg       *config.Config
-	providers *provider.Registry
-	snapshot  *api.Snapshot
+	cfg      *config.Config
+	clients  clients
+	declared map[string]bool // circuit keys of all targets
+	snapshot *api.Snapshot
+	calls    tenure
 }
 
-// newRuntime builds the runtime of a configuration. The order of the pipeline
-// is the list in this function.
-func (g *gateway) newRuntime(cfg *config.Config) (*runtime, error) {
-	providers, err := g.newProviders(cfg)
+// newRuntime builds the runtime of a configuration, beside the one that runs if
+// there is one. The order of the pipeline is the list in this function.
+func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, error) {
+	clients, err := g.newClients(cfg, running)
 	if err != nil {
 		return nil, err
 	}
-	terminal := pipeline.NewTerminal(providers, policies(cfg, g.bulkheads))
+	terminal := pipeline.NewTerminal(provider.New(clients), policies(cfg, g.bulkheads))
 	stack, err := pipeline.New(terminal.Handle,
-		pipeline.NewTelemetry(g.records()),
+		pipeline.NewTelemetry(g.recordsOf(cfg)),
 		pipeline.NewFallback(g.health, windows(cfg)),
 		pipeline.NewUsage(prices(cfg)),
 		pipeline.NewCircuitBreaker(g.circuits, func(string) time.Duration { return cfg.CircuitBreaker.QuotaCooldown }),
@@ -46,12 +45,18 @@ func (g *gateway) newRuntime(cfg *config.Config) (*runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runtime{cfg: cfg, providers: providers, snapshot: newSnapshot(cfg, stack)}, nil
+	rt := &runtime{cfg: cfg, clients: clients, declared: map[string]bool{}}
+	for _, target := range cfg.AllTargets() {
+		rt.declared[target.Key()] = true
+	}
+	rt.calls.over = func() { rt.clients.closeUnshared(g.runtime.Load().clients) }
+	rt.snapshot = newSnapshot(cfg, stack)
+	rt.snapshot.Handle = rt.calls.counting(stack.Handle)
+	return rt, nil
 }
 
 func newSnapshot(cfg *config.Config, stack *pipeline.Stack) *api.Snapshot {
 	snapshot := &api.Snapshot{
-		Handle: stack.Handle,
 		Routes: routes(cfg),
 		Limits: api.Limits{
 			MaxBody:          int64(cfg.Server.MaxBody),
@@ -94,25 +99,6 @@ func routes(cfg *config.Config) map[string]api.Route {
 		}
 	}
 	return routes
-}
-
-func (g *gateway) newProviders(cfg *config.Config) (*provider.Registry, error) {
-	clients := map[string]provider.Client{}
-	for name, p := range cfg.Providers {
-		client, err := g.newClient(name, p)
-		if err != nil {
-			return nil, fmt.Errorf("provider %s: %w", name, err)
-		}
-		clients[name] = client
-	}
-	return provider.New(clients), nil
-}
-
-func (g *gateway) newClient(name string, p config.Provider) (provider.Client, error) {
-	if p.Kind == config.KindSimulated {
-		return simulated.New(g.simulators.model(name, p.Simulated), p.Timeouts.LLM())
-	}
-	return openai.New(openai.Config{BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Timeouts: p.Timeouts.LLM()})
 }
 
 func policies(cfg *config.Config, bulkheads *pipeline.Bulkheads) pipeline.Policies {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -13,32 +14,62 @@ import (
 // that a switch an operator set stays where it was put.
 type simulators struct {
 	mu     sync.Mutex
-	models map[string]*simulated.Model
+	models map[string]*simulation
 }
 
-// model returns the model of a provider, made as configured when it is new.
-func (s *simulators) model(provider string, cfg *config.Simulated) *simulated.Model {
+// simulation is a simulated model and what the configuration says of it.
+type simulation struct {
+	*simulated.Model
+	declared config.Simulated
+}
+
+// model returns the model of a provider, made as declared when it is new.
+func (s *simulators) model(provider string, declared *config.Simulated) *simulated.Model {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.models == nil {
-		s.models = map[string]*simulated.Model{}
+		s.models = map[string]*simulation{}
 	}
 	if m, ok := s.models[provider]; ok {
-		return m
+		return m.Model
 	}
-	m := simulated.NewModel(simulated.State{
-		Mode:            simulated.Mode(cfg.Mode),
-		Status:          cfg.Status,
-		RetryAfter:      cfg.RetryAfter,
-		Latency:         cfg.Latency,
-		TokensPerSecond: cfg.TokensPerSecond,
-		FailureRate:     cfg.FailureRate,
-	})
+	m := &simulation{Model: simulated.NewModel(stateOf(declared)), declared: *declared}
 	s.models[provider] = m
-	return m
+	return m.Model
 }
 
-func (s *simulators) find(provider string) (*simulated.Model, bool) {
+// declare takes over what has changed in the configuration: a model of which it
+// says something new behaves so from now on, one that it no longer names is let
+// go.
+func (s *simulators) declare(cfg *config.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var faults []error
+	for name, m := range s.models {
+		declared := cfg.Providers[name].Simulated
+		switch {
+		case declared == nil:
+			delete(s.models, name)
+		case m.declared != *declared:
+			m.declared = *declared
+			faults = append(faults, m.Set(stateOf(declared)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func stateOf(declared *config.Simulated) simulated.State {
+	return simulated.State{
+		Mode:            simulated.Mode(declared.Mode),
+		Status:          declared.Status,
+		RetryAfter:      declared.RetryAfter,
+		Latency:         declared.Latency,
+		TokensPerSecond: declared.TokensPerSecond,
+		FailureRate:     declared.FailureRate,
+	}
+}
+
+func (s *simulators) find(provider string) (*simulation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, ok := s.models[provider]

@@ -50,6 +50,7 @@ type Metrics struct {
 	tokens          *prometheus.CounterVec
 	cost            *prometheus.CounterVec
 	build           *prometheus.GaugeVec
+	reloads         reloads
 
 	written, dropped prometheus.Counter
 
@@ -94,6 +95,7 @@ func NewMetrics(reg prometheus.Registerer, known Known, log *slog.Logger) *Metri
 		cost: f.counter("cost_usd_total", "Cost of all attempts that have a price.",
 			"configuration", "provider", "model", "direction"),
 		build:   f.gauge("build_info", "Always 1; the labels say what runs.", "version", "commit", "go_version"),
+		reloads: newReloads(f),
 		scraped: newScraped(),
 		log:     log,
 	}

@@ -3,12 +3,14 @@ package apptest
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/breakwater-llm/breakwater/internal/app"
+	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
@@ -21,6 +23,9 @@ type Gateway struct {
 	AdminURL string
 	DB       *pgxpool.Pool
 	Logs     *Logs
+
+	next    atomic.Pointer[string] // text of the configuration that a reload finds
+	reloads chan string
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -42,7 +47,9 @@ func StartWith(t testing.TB, text, databaseURL string) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{DB: pool, Logs: &Logs{}, done: make(chan struct{})}
+	g := &Gateway{DB: pool, Logs: &Logs{}, reloads: make(chan string), done: make(chan struct{})}
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelDebug)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 
@@ -51,7 +58,10 @@ func StartWith(t testing.TB, text, databaseURL string) *Gateway {
 		defer close(g.done)
 		g.err = app.Run(ctx, cfg, app.Options{
 			Version: "test", Commit: "test",
-			Log: slog.New(slog.NewJSONHandler(g.Logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Log:     slog.New(slog.NewJSONHandler(g.Logs, &slog.HandlerOptions{Level: level})),
+			Level:   level,
+			Reload:  func() (*config.Config, error) { return load(*g.next.Load(), databaseURL) },
+			Reloads: g.reloads,
 			Listening: func(data, admin string) {
 				g.URL, g.AdminURL = "http://"+data, "http://"+admin
 				close(listening)

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/config"
+	"github.com/breakwater-llm/breakwater/internal/health"
+	"github.com/breakwater-llm/breakwater/internal/telemetry"
+)
+
+// reload takes over a configuration that may have changed. With a fault in it
+// the running one stays, whole.
+func (g *gateway) reload(load func() (*config.Config, error), why string) {
+	result, err := g.takeOver(load, why)
+	g.metrics.ConfigReloaded(result)
+	if err != nil {
+		g.log.Error("configuration was not reloaded, the running one stays", "trigger", why, "error", err)
+	}
+}
+
+func (g *gateway) takeOver(load func() (*config.Config, error), why string) (telemetry.Reload, error) {
+	read, err := load()
+	if err != nil {
+		return telemetry.ReloadRefused, err
+	}
+	running := g.runtime.Load()
+	next, waiting := running.cfg.Adopt(read)
+	if len(waiting) > 0 {
+		g.log.Warn("changed keys of the configuration need a restart, the rest is taken over", "keys", waiting)
+	}
+	if next.Equal(running.cfg) {
+		g.log.Info("configuration is as it was", "trigger", why)
+		return telemetry.ReloadUnchanged, nil
+	}
+	if err := g.swap(next, running); err != nil {
+		return telemetry.ReloadRefused, err
+	}
+	g.log.Info("configuration reloaded", "trigger", why, "providers", len(next.Providers), "configurations", len(next.Configurations))
+	return telemetry.ReloadApplied, nil
+}
+
+// swap makes next the configuration that requests read from now on. What
+// outlives a configuration learns of it first, so that nothing of the new one
+// is called before it is known; calls in flight end by the old one.
+func (g *gateway) swap(next *config.Config, running *runtime) error {
+	rt, err := g.newRuntime(next, running)
+	if err != nil {
+		return fmt.Errorf("build the pipeline: %w", err)
+	}
+	if err := g.simulators.declare(next); err != nil {
+		return fmt.Errorf("set the simulated providers: %w", err)
+	}
+	g.circuits.Reconfigure(func(string) breaker.Settings { return breakerSettings(next.CircuitBreaker) })
+	g.health.Reconfigure(health.Settings(next.Health), next.AllTargets())
+	g.metrics.Learn(known(next))
+	g.level.Set(next.Log.SlogLevel())
+	g.runtime.Store(rt)
+	running.calls.replace()
+	return nil
+}
