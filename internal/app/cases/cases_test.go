@@ -30,6 +30,7 @@ var themes = []theme{
 	healthScore,
 	lifecycle,
 	telemetryDB,
+	configuration,
 }
 
 func TestCases(t *testing.T) {

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
+)
+
+// running is the program as a supervisor has it: a process, its configuration
+// file, and the lines that it logs.
+type running struct {
+	process *os.Process
+	path    string
+	admin   string
+	lines   chan line
+	ended   chan error
+}
+
+// line is as much of a line of the log as the tests look at.
+type line struct {
+	Level, Msg, Trigger, Error string
+	Admin                      string `json:"admin_listen"`
+}
+
+// served is a configuration with a health window by which it is told apart.
+func served(window string) string {
+	return strings.Replace(smallConfig, "auth:", "log: {format: json}\nhealth: {window: "+window+"}\nauth:", 1)
+}
+
+// serve runs the program until the test ends, which must be well.
+func serve(t *testing.T, window string) *running {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{path: filepath.Join(t.TempDir(), "breakwater.yaml"), lines: make(chan line, 10000), ended: make(chan error, 1)}
+	r.write(t, served(window))
+	cmd := exec.Command(program, "serve", "--config", r.path)
+	cmd.Args[0] = "breakwater" // by which the test binary knows what it is to be
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+postgrestest.URL(t))
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.process = cmd.Process
+	var read sync.WaitGroup
+	read.Go(func() { r.read(stderr) })
+	go func() {
+		read.Wait()
+		r.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		if err := r.process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := <-r.ended; err != nil {
+			t.Errorf("the program ended with %v", err)
+		}
+	})
+	r.admin = "http://" + r.await(t, "listening").Admin
+	return r
+}
+
+// read passes the log on; a line that is none shows as its own message.
+func (r *running) read(stderr io.Reader) {
+	defer close(r.lines)
+	for scanner := bufio.NewScanner(stderr); scanner.Scan(); {
+		var l line
+		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
+			l.Msg = scanner.Text()
+		}
+		r.lines <- l
+	}
+}
+
+// await returns the next line of the log that says so.
+func (r *running) await(t *testing.T, says string) line {
+	t.Helper()
+	var seen []line
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case l, open := <-r.lines:
+			if strings.Contains(l.Msg, says) {
+				return l
+			}
+			if seen = append(seen, l); open {
+				continue
+			}
+		case <-timeout:
+		}
+		t.Fatalf("the log does not say %q, it says %+v", says, seen)
+	}
+}
+
+func (r *running) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *running) signal(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := r.process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// window is the health window in effect.
+func (r *running) window(t *testing.T) string {
+	t.Helper()
+	resp, err := http.Get(r.admin + "/api/v1/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var shown struct{ Health struct{ Window string } }
+	if err := json.NewDecoder(resp.Body).Decode(&shown); err != nil {
+		t.Fatal(err)
+	}
+	return shown.Health.Window
+}
+
+func TestTheProgramReloadsItsFile(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "1m")
+	reloaded := func(trigger, window string) {
+		t.Helper()
+		if l := r.await(t, "configuration reloaded"); l.Trigger != trigger {
+			t.Errorf("the reload was triggered by %q, want %q", l.Trigger, trigger)
+		}
+		if got := r.window(t); got != window {
+			t.Errorf("after the reload the window is %s, want %s", got, window)
+		}
+	}
+
+	// Replaced by a rename, as editors and deployments do.
+	if err := os.WriteFile(r.path+".new", []byte(served("2m")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(r.path+".new", r.path); err != nil {
+		t.Fatal(err)
+	}
+	reloaded("file", "2m")
+
+	// Gone for a moment, which is no fault; what comes back is read.
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, served("3m"))
+	reloaded("file", "3m")
+
+	// A faulty file is refused, and so is one that is not there.
+	r.write(t, strings.Replace(served("4m"), "kind: openai", "kind: telegraph", 1))
+	l := r.await(t, "configuration was not reloaded")
+	if l.Level != "ERROR" || !strings.Contains(l.Error, "providers.alpha.kind") {
+		t.Errorf("the refusal says %+v", l)
+	}
+	if got := r.window(t); got != "3m" {
+		t.Errorf("after a refused reload the window is %s, want 3m", got)
+	}
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	r.signal(t, syscall.SIGHUP)
+	if l := r.await(t, "configuration was not reloaded"); !strings.Contains(l.Error, "no such file") {
+		t.Errorf("the refusal of a missing file says %+v", l)
+	}
+	r.write(t, served("5m"))
+	reloaded("file", "5m")
+}
+
+// SIGHUP reads the file again also when nothing called: a secret that it refers
+// to may have changed.
+func TestTheProgramReloadsOnSIGHUP(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "1m")
+	r.signal(t, syscall.SIGHUP)
+	if l := r.await(t, "configuration is as it was"); l.Trigger != "SIGHUP" {
+		t.Errorf("the reload was triggered by %q, want SIGHUP", l.Trigger)
+	}
+
+	secret := filepath.Join(t.TempDir(), "key")
+	key := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key("sk-one")
+	r.write(t, strings.Replace(served("1m"), "sk-very-secret", fmt.Sprintf("${file:%s}", secret), 1))
+	r.await(t, "configuration reloaded")
+	key("sk-two")
+	r.signal(t, syscall.SIGHUP)
+	if l := r.await(t, "configuration reloaded"); l.Trigger != "SIGHUP" {
+		t.Errorf("the reload was triggered by %q, want SIGHUP", l.Trigger)
+	}
+}
