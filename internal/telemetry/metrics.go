@@ -52,7 +52,7 @@ type Metrics struct {
 	build           *prometheus.GaugeVec
 	reloads         reloads
 
-	written, dropped prometheus.Counter
+	fates
 
 	handles atomic.Pointer[handles] // replaced as a whole by Learn
 	scraped *scraped
@@ -100,8 +100,7 @@ func NewMetrics(reg prometheus.Registerer, known Known, log *slog.Logger) *Metri
 		log:     log,
 	}
 	m.scraped.alarms = m.Alarms
-	rows := f.counter("telemetry_rows_total", "Runs, with their attempts, and circuit events, by their fate.", "result")
-	m.written, m.dropped = rows.WithLabelValues("written"), rows.WithLabelValues("dropped")
+	m.fates = newFates(f)
 	reg.MustRegister(m.scraped)
 	m.Learn(known)
 	return m

@@ -82,6 +82,10 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`cost_usd_total{configuration="",direction="output",model="m1",provider="alpha"}`,
 		`telemetry_rows_total{result="dropped"}`,
 		`telemetry_rows_total{result="written"}`,
+		`telemetry_dropped_rows_total{reason="queue_full"}`,
+		`telemetry_dropped_rows_total{reason="refused"}`,
+		`telemetry_dropped_rows_total{reason="shutdown"}`,
+		`config_reloads_total{result="refused"}`,
 		`telemetry_queue_length{}`,
 		`database_degraded{}`,
 	}

@@ -227,7 +227,7 @@ func TestRowsThatComeAfterStopAreCountedAsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(works)
-		r, _ := setup(t, config(), store)
+		r, reg := setup(t, config(), store)
 		r.Start()
 		if err := r.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -235,6 +235,9 @@ func TestRowsThatComeAfterStopAreCountedAsDropped(t *testing.T) {
 		r.Record(answered(time.Now()))
 		if diff := cmp.Diff(map[string]float64{"written": 0, "dropped": 1}, fate(r)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 0, "shutdown": 1}, drops(t, reg)); diff != "" {
+			t.Errorf("drops (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -244,7 +247,7 @@ func TestRowsThatComeAfterStopAreCountedAsDropped(t *testing.T) {
 func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	metrics, _ := newMetrics(t)
+	metrics, reg := newMetrics(t)
 	var log bytes.Buffer
 	r := New(config(), NewRepository(db), metrics, slog.New(slog.NewTextHandler(&log, nil)))
 	for i := range 100 {
@@ -260,6 +263,9 @@ func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 
 	if diff := cmp.Diff(map[string]float64{"written": 98, "dropped": 2}, fate(r)); diff != "" {
 		t.Errorf("fate of the rows (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 2, "shutdown": 0}, drops(t, reg)); diff != "" {
+		t.Errorf("drops (-want +got):\n%s", diff)
 	}
 	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 98 {
 		t.Errorf("%d runs stored, want 98", got)

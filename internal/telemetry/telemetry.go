@@ -61,12 +61,18 @@ type Recorder struct {
 	ctx         context.Context
 	cancel      context.CancelFunc // gives up what is not written yet
 
-	full atomic.Bool // rows are being dropped for want of room
-	away atomic.Bool // the last contact with the database failed
+	full atomic.Bool            // rows are being dropped for want of room
+	away atomic.Pointer[outage] // nil when the last contact with the database went well
 
 	// The writer's own.
 	partitionsDue time.Time
 	refusalLogged time.Time
+}
+
+// outage is a time in which the database cannot be reached.
+type outage struct {
+	since time.Time
+	err   error // of the first contact that failed
 }
 
 // New returns a Recorder that takes rows at once and writes them from Start on.
@@ -109,39 +115,83 @@ func (r *Recorder) CircuitEvent(event breaker.Event) {
 func (r *Recorder) Waiting() int { return r.runs.len() + r.events.len() }
 
 // Degraded reports whether the last contact with the database failed.
-func (r *Recorder) Degraded() bool { return r.away.Load() }
+func (r *Recorder) Degraded() bool { return r.away.Load() != nil }
 
 // Start starts the writer.
 func (r *Recorder) Start() {
 	r.start.Do(func() { go r.write() })
 }
 
+// lastChance is how long Stop hopes for a database that is away. Waiting for
+// it any longer would cost more than the rows: the supervisor's patience.
+const lastChance = 2 * time.Second
+
 // Stop takes no more rows, writes all that wait and ends the writer. When ctx
-// ends first, what is left is dropped, and the error says how many rows. It may
-// be called twice.
+// ends first, or the database stays away, what is left is dropped, and the error
+// says how many rows and why. It may be called twice.
 func (r *Recorder) Stop(ctx context.Context) error {
 	r.stop.Do(func() {
+		close(r.stopping)
 		r.runs.close()
 		r.events.close()
-		close(r.stopping)
 	})
 	r.Start() // rows taken before Start are written, too
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		r.cancel()
-		<-r.done
+	r.awaitWriter(ctx)
+	return r.lost(ctx)
+}
+
+// awaitWriter returns when the writer has ended, by itself or because there is
+// no more hope for it.
+func (r *Recorder) awaitWriter(ctx context.Context) {
+	look := time.NewTicker(lastChance / 2)
+	defer look.Stop()
+	for hopeless := 0; hopeless < 2; {
+		select {
+		case <-r.done:
+			return
+		case <-ctx.Done():
+			hopeless = 2
+		case <-look.C:
+			hopeless++
+			if !r.Degraded() {
+				hopeless = 0
+			}
+		}
 	}
-	if left := r.Waiting(); left > 0 {
-		return fmt.Errorf("stop telemetry: %d rows were not written: %w", left, context.Cause(ctx))
+	r.cancel()
+	<-r.done
+}
+
+// lost says what a writer that has ended left behind, and why.
+func (r *Recorder) lost(ctx context.Context) error {
+	runs, events := r.runs.len(), r.events.len()
+	if runs+events == 0 {
+		return nil
 	}
-	return nil
+	why := context.Cause(ctx)
+	if outage := r.away.Load(); outage != nil {
+		why = fmt.Errorf("the database is away since %s: %w", outage.since.UTC().Format(time.RFC3339), outage.err)
+	}
+	return fmt.Errorf("telemetry is lost: %d rows were not written (runs: %d, circuit events: %d): %w", runs+events, runs, events, why)
 }
 
 // drop counts a row that found no room. A storm is one line and a counter.
 func (r *Recorder) drop() {
-	r.metrics.dropped.Inc()
+	if r.isStopping() {
+		r.metrics.drop(dropShutdown, 1)
+		return
+	}
+	r.metrics.drop(dropFull, 1)
 	if r.full.CompareAndSwap(false, true) {
 		r.log.Warn("telemetry queue is full, rows are dropped", "queue", r.cfg.Queue)
+	}
+}
+
+func (r *Recorder) isStopping() bool {
+	select {
+	case <-r.stopping:
+		return true
+	default:
+		return false
 	}
 }

@@ -43,15 +43,12 @@ func (r *Recorder) write() {
 }
 
 // finish writes the rows whose callers were still queueing them when the queue
-// closed, and counts those that it had to give up.
+// closed, and counts those that it had to give up; Stop says so.
 func (r *Recorder) finish() {
 	for r.Waiting() > 0 && r.ctx.Err() == nil {
 		r.flush()
 	}
-	if left := r.Waiting(); left > 0 {
-		r.metrics.dropped.Add(float64(left))
-		r.log.Error("telemetry rows were not written before the end", "rows", left)
-	}
+	r.metrics.drop(dropShutdown, r.Waiting())
 }
 
 // flush writes what is queued, by turns a batch of runs and one of events, so
@@ -107,7 +104,7 @@ func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused
 // persist repeats an insert until the database has taken or refused it, or
 // until the writer has to give up.
 func (r *Recorder) persist(insert func(context.Context) error) error {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := firstPause; ; {
 		ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
 		err := insert(ctx)
 		cancel()
@@ -119,19 +116,28 @@ func (r *Recorder) persist(insert func(context.Context) error) error {
 			return err
 		}
 		r.databaseIs(err)
-		r.wait(pause)
+		pause = r.wait(pause)
 	}
 }
 
 // wait lets a while pass, up to half as much again, so that several gateways
-// do not return in step. It is over when the writer has to give up.
-func (r *Recorder) wait(pause time.Duration) {
+// do not return in step, and returns how long the next one is. It is over when
+// the writer has to give up, and when it is told to stop: the database may be
+// back since the last try.
+func (r *Recorder) wait(pause time.Duration) time.Duration {
+	stopping := r.stopping
+	if r.isStopping() {
+		stopping = nil // no news
+	}
 	timer := time.NewTimer(pause + rand.N(pause/2))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-r.ctx.Done():
+	case <-stopping:
+		return firstPause
 	}
+	return min(2*pause, longestPause)
 }
 
 // settled counts the fate of a batch. A storm of refused rows is a counter and
@@ -139,7 +145,7 @@ func (r *Recorder) wait(pause time.Duration) {
 // having room again, so that it does not alternate with every batch.
 func (r *Recorder) settled(written, refused int, why error) {
 	r.metrics.written.Add(float64(written))
-	r.metrics.dropped.Add(float64(refused))
+	r.metrics.drop(dropRefused, refused)
 	if now := time.Now(); refused > 0 && now.Sub(r.refusalLogged) >= refusalLogPeriod {
 		r.refusalLogged = now
 		r.log.Error("the database refuses telemetry rows, they are dropped", "rows", refused, "error", why)
@@ -153,15 +159,15 @@ func (r *Recorder) settled(written, refused int, why error) {
 // databaseIs notes how the last contact with the database went, and logs when
 // that has changed.
 func (r *Recorder) databaseIs(err error) {
-	away := err != nil
-	if r.away.Swap(away) == away {
-		return
-	}
-	if away {
+	was := r.away.Load()
+	switch {
+	case err == nil && was != nil:
+		r.away.Store(nil)
+		r.log.Info("telemetry reaches the database again", "away_for", time.Since(was.since), "waiting", r.Waiting())
+	case err != nil && was == nil:
+		r.away.Store(&outage{since: time.Now(), err: err})
 		r.log.Warn("telemetry cannot reach the database, rows wait in the queue", "error", err, "waiting", r.Waiting())
-		return
 	}
-	r.log.Info("telemetry reaches the database again", "waiting", r.Waiting())
 }
 
 // keepPartitions makes the partitions of the coming days, at start and then
@@ -175,6 +181,9 @@ func (r *Recorder) keepPartitions() {
 	ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
 	defer cancel()
 	err := r.store.EnsurePartitions(ctx, now)
+	if r.ctx.Err() != nil {
+		return // given up, which says nothing about the database
+	}
 	r.databaseIs(err)
 	r.partitionsDue = now.Add(partitionsPeriod)
 	if err != nil {
