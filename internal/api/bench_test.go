@@ -37,8 +37,12 @@ func BenchmarkChat(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					r, _ := http.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody))
-					handler.ServeHTTP(&discard{header: http.Header{}}, r)
+					r, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1/v1/chat/completions", strings.NewReader(chatBody))
+					w := &discard{header: http.Header{}}
+					handler.ServeHTTP(w, r)
+					if w.status != http.StatusOK {
+						b.Fatalf("status %d, want 200", w.status)
+					}
 				}
 			})
 		})
@@ -51,11 +55,14 @@ func snapshotOf(handle api.Handler) func() *api.Snapshot {
 }
 
 // discard is a writer to nobody, with all that a real one can do.
-type discard struct{ header http.Header }
+type discard struct {
+	header http.Header
+	status int
+}
 
 func (d *discard) Header() http.Header              { return d.header }
 func (d *discard) Write(p []byte) (int, error)      { return len(p), nil }
-func (d *discard) WriteHeader(int)                  {}
+func (d *discard) WriteHeader(status int)           { d.status = status }
 func (d *discard) FlushError() error                { return nil }
 func (d *discard) SetReadDeadline(time.Time) error  { return nil }
 func (d *discard) SetWriteDeadline(time.Time) error { return nil }
