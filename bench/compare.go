@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/breakwater-llm/breakwater/bench/rig"
 )
 
 // subject is something that is called: the upstream itself, the proxy in front
@@ -44,23 +46,23 @@ func (b *bench) compare(ctx context.Context) (table []row, err error) {
 	if b.Rounds == 0 {
 		return nil, nil
 	}
-	proxy, err := start(ctx, b.dir, "proxy", b.self, "proxy", "http://"+b.upstream.said.Listen)
+	proxy, err := rig.Start(ctx, b.dir, "proxy", b.self, "proxy", "http://"+b.upstream.Listen)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, proxy.stop()) }()
+	defer func() { err = errors.Join(err, proxy.Stop()) }()
 	gateway, err := b.newGateway(ctx)
 	if err != nil {
 		return nil, err
 	}
 	subjects := []subject{
-		{name: direct, address: b.upstream.said.Listen},
-		{name: plainProxy, address: proxy.said.Listen, pid: proxy.pid()},
-		{name: breakwater, address: gateway.said.Listen, pid: gateway.pid(), db: b.db, sent: &gateway.sent},
+		{name: direct, address: b.upstream.Listen},
+		{name: plainProxy, address: proxy.Listen, pid: proxy.PID()},
+		{name: breakwater, address: gateway.Listen, pid: gateway.PID(), db: b.db, sent: &gateway.sent},
 	}
 	rounds, err := b.rounds(ctx, subjects)
 	if err := errors.Join(err, ctx.Err()); err != nil {
-		return nil, errors.Join(err, gateway.stop())
+		return nil, errors.Join(err, gateway.Stop())
 	}
 	if err := gateway.settle(ctx); err != nil {
 		b.faults = append(b.faults, err)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+
+	"github.com/breakwater-llm/breakwater/bench/rig"
 )
 
 // configuration has everything on: retries and places per provider, a second
@@ -39,7 +37,7 @@ configurations:
 
 // gateway is a running gateway and what it should have on record.
 type gateway struct {
-	*child
+	*rig.Child
 	db     *database
 	before records
 	sent   int // calls
@@ -56,18 +54,18 @@ func startGateway(ctx context.Context, dir string, db *database, upstream string
 	if err := os.WriteFile(file, fmt.Appendf(nil, configuration, db.server.URL(), upstream), 0o600); err != nil {
 		return nil, err
 	}
-	c, err := start(ctx, dir, "breakwater", program[0], append(program[1:], "--config", file)...)
+	c, err := rig.Start(ctx, dir, "breakwater", program[0], append(program[1:], "--config", file)...)
 	if err != nil {
 		return nil, err
 	}
-	return &gateway{child: c, db: db, before: before}, nil
+	return &gateway{Child: c, db: db, before: before}, nil
 }
 
 // settle ends the gateway, which writes its last records, and checks that
 // every call has its own.
 func (g *gateway) settle(ctx context.Context) error {
 	dropped, err := g.dropped(ctx)
-	if err := errors.Join(err, g.stop()); err != nil {
+	if err := errors.Join(err, g.Stop()); err != nil {
 		return err
 	}
 	after, err := g.db.records(ctx)
@@ -83,23 +81,13 @@ func (g *gateway) settle(ctx context.Context) error {
 
 // dropped returns how many rows the gateway says that it had to drop.
 func (g *gateway) dropped(ctx context.Context) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.said.AdminListen+"/metrics", nil)
+	series, err := rig.Scrape(ctx, "http://"+g.AdminListen+"/metrics")
 	if err != nil {
 		return 0, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
+	dropped, said := series[`breakwater_telemetry_rows_total{result="dropped"}`]
+	if !said {
+		return 0, errors.New("the gateway does not say how many rows it dropped")
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, `breakwater_telemetry_rows_total{result="dropped"} `); ok {
-			return strconv.Atoi(strings.TrimSpace(value))
-		}
-	}
-	return 0, errors.New("the gateway does not say how many rows it dropped")
+	return int(dropped), nil
 }

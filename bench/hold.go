@@ -30,7 +30,7 @@ func (b *bench) hold(ctx context.Context) (*held, error) {
 	}
 	h, err := b.fill(ctx, gateway)
 	if err := errors.Join(err, ctx.Err()); err != nil {
-		return nil, errors.Join(err, gateway.stop())
+		return nil, errors.Join(err, gateway.Stop())
 	}
 	if err := gateway.settle(ctx); err != nil {
 		b.faults = append(b.faults, err)
@@ -39,7 +39,7 @@ func (b *bench) hold(ctx context.Context) (*held, error) {
 }
 
 func (b *bench) fill(ctx context.Context, g *gateway) (*held, error) {
-	before, err := memoryOf(g.pid())
+	before, err := memoryOf(g.PID())
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +48,12 @@ func (b *bench) fill(ctx context.Context, g *gateway) (*held, error) {
 	for i, m := range b.Answers {
 		calls := (b.Calls + i) / len(b.Answers)
 		fmt.Fprintf(os.Stderr, "%d calls, %s\n", calls, m)
-		o := slice{address: g.said.Listen, call: b.exchanges[m], concurrency: holdConcurrency, calls: int64(calls)}.run(ctx)
+		o := slice{address: g.Listen, call: b.exchanges[m], concurrency: holdConcurrency, calls: int64(calls)}.run(ctx)
 		b.blame(fmt.Sprintf("%d calls, %s", calls, m), o)
 		g.sent += o.sent
 	}
 	h.calls, h.took = g.sent, time.Since(began)
 	time.Sleep(settleTime)
-	h.after, err = memoryOf(g.pid())
+	h.after, err = memoryOf(g.PID())
 	return h, err
 }

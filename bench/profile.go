@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 
+	"github.com/breakwater-llm/breakwater/bench/rig"
 	"github.com/breakwater-llm/breakwater/internal/app"
 	"github.com/breakwater-llm/breakwater/internal/config"
 )
@@ -36,7 +37,7 @@ func (g *gatewayCmd) Run(ctx context.Context) error {
 	log, _ := app.NewLogger(cfg.Log, os.Stderr)
 	err = app.Run(ctx, cfg, app.Options{
 		Version: "bench", Commit: "bench", Log: log,
-		Listening: func(data, admin string) { log.Info(listening, "listen", data, "admin_listen", admin) },
+		Listening: func(data, admin string) { log.Info(rig.Listening, "listen", data, "admin_listen", admin) },
 	})
 	pprof.StopCPUProfile()
 	runtime.GC() // so that the heap holds what is in use

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/breakwater-llm/breakwater/bench/rig"
 )
 
 // runCmd is the benchmark.
@@ -28,18 +30,7 @@ type runCmd struct {
 func (r *runCmd) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Limit)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "breakwater-bench-")
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run as another user
-		return err
-	}
-	err = r.measure(ctx, dir)
-	if err != nil {
-		return fmt.Errorf("%w\nthe logs are in %s", err, dir)
-	}
-	return os.RemoveAll(dir)
+	return rig.InScratch("breakwater-bench-", func(dir string) error { return r.measure(ctx, dir) })
 }
 
 func (r *runCmd) measure(ctx context.Context, dir string) (err error) {
@@ -52,11 +43,11 @@ func (r *runCmd) measure(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.stop(context.WithoutCancel(ctx))) }()
-	upstream, err := start(ctx, dir, "upstream", self, "upstream", "--first-token", r.FirstToken.String(), "--pace", r.Pace.String())
+	upstream, err := rig.Start(ctx, dir, "upstream", self, "upstream", "--first-token", r.FirstToken.String(), "--pace", r.Pace.String())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, upstream.stop()) }()
+	defer func() { err = errors.Join(err, upstream.Stop()) }()
 
 	b := &bench{runCmd: r, dir: dir, self: self, db: db, upstream: upstream, exchanges: exchanges()}
 	before := describeMachine()
@@ -77,7 +68,7 @@ type bench struct {
 	*runCmd
 	dir, self string
 	db        *database
-	upstream  *child
+	upstream  *rig.Child
 	exchanges map[mode]exchange
 	faults    []error // what makes the run worthless
 }
@@ -88,7 +79,7 @@ func (b *bench) newGateway(ctx context.Context) (*gateway, error) {
 	if b.Profile != "" {
 		program = []string{b.self, "gateway", "--profile", b.Profile}
 	}
-	return startGateway(ctx, b.dir, b.db, b.upstream.said.Listen, program...)
+	return startGateway(ctx, b.dir, b.db, b.upstream.Listen, program...)
 }
 
 // blame keeps the faults of a slice: how many, and the first of them.

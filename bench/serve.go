@@ -8,11 +8,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-)
 
-// listening is the message with which a child says where it is, as the gateway
-// does in its own log.
-const listening = "listening"
+	"github.com/breakwater-llm/breakwater/bench/rig"
+)
 
 // serve answers on a free loopback port, says which, and ends with its parent,
 // whose end closes standard input.
@@ -26,7 +24,7 @@ func serve(ctx context.Context, handler http.Handler) error {
 		orphaned(ctx)
 		_ = server.Close() // nothing in flight is of interest any more
 	}()
-	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Info(listening, "listen", listener.Addr().String())
+	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Info(rig.Listening, "listen", listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

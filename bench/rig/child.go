@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bufio"
@@ -18,12 +18,18 @@ const (
 	stopLimit  = 30 * time.Second // the gateway writes its last records first
 )
 
-// child is a process that this one started, and the only kind it ever ends.
-type child struct {
+// Listening is the message with which a child says where it is, as the gateway
+// does in its own log.
+const Listening = "listening"
+
+// Child is a process that this one started, and the only kind it ever ends.
+type Child struct {
+	// Listen and AdminListen are where it said that it listens.
+	Listen, AdminListen string
+
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
-	said  announcement
 	log   chan error // the end of its log
 }
 
@@ -34,9 +40,9 @@ type announcement struct {
 	AdminListen string `json:"admin_listen"`
 }
 
-// start runs a program and returns once it listens. What it logs goes to a
+// Start runs a program and returns once it listens. What it logs goes to a
 // file of its name in dir.
-func start(ctx context.Context, dir, name, program string, args ...string) (*child, error) {
+func Start(ctx context.Context, dir, name, program string, args ...string) (*Child, error) {
 	cmd := exec.Command(program, args...)
 	bindToParent(cmd)
 	stdin, err := cmd.StdinPipe()
@@ -50,12 +56,13 @@ func start(ctx context.Context, dir, name, program string, args ...string) (*chi
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c := &child{name: name, cmd: cmd, stdin: stdin, log: make(chan error, 1)}
+	c := &Child{name: name, cmd: cmd, stdin: stdin, log: make(chan error, 1)}
 	said := make(chan announcement, 1)
 	go func() { c.log <- follow(stderr, logFile(dir, name), said) }()
 
 	select {
-	case c.said = <-said:
+	case line := <-said:
+		c.Listen, c.AdminListen = line.Listen, line.AdminListen
 		return c, nil
 	case err = <-c.log:
 		c.log <- err
@@ -65,7 +72,7 @@ func start(ctx context.Context, dir, name, program string, args ...string) (*chi
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	return nil, errors.Join(fmt.Errorf("start %s: %w (see %s)", name, err, logFile(dir, name)), c.stop())
+	return nil, errors.Join(fmt.Errorf("start %s: %w (see %s)", name, err, logFile(dir, name)), c.Stop())
 }
 
 func logFile(dir, name string) string { return dir + "/" + name + ".log" }
@@ -84,7 +91,7 @@ func follow(log io.Reader, file string, said chan<- announcement) error {
 			return err
 		}
 		var line announcement
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == listening {
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == Listening {
 			select {
 			case said <- line:
 			default:
@@ -94,11 +101,15 @@ func follow(log io.Reader, file string, said chan<- announcement) error {
 	return lines.Err()
 }
 
-func (c *child) pid() int { return c.cmd.Process.Pid }
+// PID is the process's id.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// stop asks the process to end and waits for it. One that does not is killed,
+// Signal sends the process a signal.
+func (c *Child) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
+
+// Stop asks the process to end and waits for it. One that does not is killed,
 // which is an error.
-func (c *child) stop() error {
+func (c *Child) Stop() error {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	_ = c.stdin.Close()
 	overdue := time.AfterFunc(stopLimit, func() { _ = c.cmd.Process.Kill() })
