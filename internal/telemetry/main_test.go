@@ -10,5 +10,6 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/breakwater-llm/breakwater/internal/postgres/private.(*process).watch"),
+		goleak.IgnoreAnyFunction("github.com/breakwater-llm/breakwater/internal/postgres/private.(*keeper).watch"),
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
 }

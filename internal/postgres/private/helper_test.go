@@ -57,7 +57,7 @@ func play(act, dir string) int {
 	} else {
 		r = report{URL: server.URL(), Owned: server.Owned()}
 		if server.Owned() {
-			r.Pid = server.process.pid()
+			r.Pid = server.keeper.current().pid()
 		}
 	}
 	if json.NewEncoder(os.Stdout).Encode(r) != nil || err != nil {

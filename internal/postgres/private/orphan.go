@@ -41,7 +41,7 @@ func endOrphans(ctx context.Context, acc account, p place, log *slog.Logger) err
 		return err
 	}
 	if len(orphans) > 0 {
-		log.Warn("stopping a private database whose owner is gone", "data_dir", p.root, "pid", orphans[0].pid)
+		log.Warn("stopping what is left of an earlier private database", "data_dir", p.root, "pid", orphans[0].pid)
 		if err := end(ctx, orphans, acc, p); err != nil {
 			return err
 		}

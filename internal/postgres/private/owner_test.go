@@ -46,7 +46,7 @@ func orphan(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	server := startServer(t, cfg)
 	remember(t, server.URL())
-	server.process.serving.Store(false)
+	server.keeper.release()
 	server.lock.release()
 	return server
 }
@@ -58,7 +58,7 @@ func TestOrphanedServerIsReplaced(t *testing.T) {
 
 	server := startServer(t, cfg)
 
-	if isRunning(lost.process.pid()) {
+	if isRunning(lost.keeper.current().pid()) {
 		t.Error("the orphaned server still runs")
 	}
 	recall(t, server.URL())
@@ -75,10 +75,10 @@ func TestSessionsOfAKilledServerAreEnded(t *testing.T) {
 		askQuietly(lost.URL(), "SELECT count(*) FROM generate_series(1, 100000000000)")
 	}()
 	awaitSession(t, lost.URL())
-	if err := syscall.Kill(lost.process.pid(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(lost.keeper.current().pid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-lost.process.done
+	<-lost.keeper.current().done
 
 	server := startServer(t, cfg)
 
@@ -95,7 +95,7 @@ func TestStalePidFile(t *testing.T) {
 		{"names a process of the same user", bystander},
 		{"names this process", func(*testing.T, account) int { return os.Getpid() }},
 		{"names a server of other data", func(t *testing.T, _ account) int {
-			return startServer(t, config(dataDir(t))).process.pid()
+			return startServer(t, config(dataDir(t))).keeper.current().pid()
 		}},
 		{"names a process that is dead but not buried", zombie},
 		{"names nothing", func(*testing.T, account) int { return 0 }},

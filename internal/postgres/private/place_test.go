@@ -74,11 +74,11 @@ func TestRootKeepsDataWhereOnlyRootMayEnter(t *testing.T) {
 	cfg := config(filepath.Join(closed, "data"))
 	server := startServer(t, cfg)
 	remember(t, server.URL())
-	if got := userOf(t, server.process.pid()); got != "postgres" {
+	if got := userOf(t, server.keeper.current().pid()); got != "postgres" {
 		t.Errorf("the server runs as %s, want postgres", got)
 	}
+	server.keeper.release()
 	server.lock.release()
-	server.process.serving.Store(false)
 
 	recall(t, startServer(t, cfg).URL())
 }

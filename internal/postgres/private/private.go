@@ -1,7 +1,8 @@
 // Package private runs the gateway's own Postgres server, so that a fresh
 // machine needs nothing but the Postgres binaries. The server listens on one
 // Unix socket in a directory that nobody else may enter, belongs to one owner
-// at a time, and ends with its owner, even one that was killed. The package
+// at a time, is started again when it was killed, and ends with its owner, even
+// with one that was killed. The package
 // knows nothing of the gateway's schema or of who connects.
 package private
 
@@ -35,7 +36,7 @@ type Config struct {
 // Server is a private server that can be used until Stop.
 type Server struct {
 	url     string
-	process *process // nil when another process owns the server
+	keeper  *keeper // nil when another process owns the server
 	lock    *lock
 	sockets string
 
@@ -44,7 +45,8 @@ type Server struct {
 }
 
 // Start starts the server of a data directory, which it first creates if there
-// is none, and returns when it answers. What an earlier owner that was killed
+// is none, and returns when it answers. Should it end by itself, it is started
+// again. What an earlier owner that was killed
 // has left behind is cleared away. The context bounds the start, not the
 // server's life. It returns ErrInUse if another process owns the server.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
@@ -95,14 +97,14 @@ func start(ctx context.Context, cfg Config, p place) (*Server, error) {
 		return nil, err
 	}
 	cfg.Log.Info("private database started", "data_dir", p.root, "pid", process.pid(), "took", time.Since(began))
-	return &Server{url: socketURL(sockets), process: process, sockets: sockets}, nil
+	return &Server{url: socketURL(sockets), keeper: keep(cfg, door, p, sockets, process), sockets: sockets}, nil
 }
 
 // URL is where the server's database answers: for this user and root only.
 func (s *Server) URL() string { return s.url }
 
 // Owned tells whether this process started the server and Stop will end it.
-func (s *Server) Owned() bool { return s.process != nil }
+func (s *Server) Owned() bool { return s.keeper != nil }
 
 // Stop ends the server if this process owns it: sessions are cut, data is
 // written. When the context ends first the server is stopped the hard way,
@@ -110,11 +112,12 @@ func (s *Server) Owned() bool { return s.process != nil }
 // returned. Stop may be called twice; a second call leaves alone what another
 // owner may have started since.
 func (s *Server) Stop(ctx context.Context) error {
-	if s.process == nil {
+	if s.keeper == nil {
 		return nil
 	}
 	s.stopping.Do(func() {
-		s.stopped = s.process.stop(ctx)
+		s.keeper.release()
+		s.stopped = s.keeper.current().stop(ctx)
 		removeSocketDir(s.sockets)
 		s.lock.release()
 	})

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +67,7 @@ func TestRootRunsTheServerAsPostgres(t *testing.T) {
 	needRoot(t)
 	server := startServer(t, config(dataDir(t)))
 
-	if got := userOf(t, server.process.pid()); got != "postgres" {
+	if got := userOf(t, server.keeper.current().pid()); got != "postgres" {
 		t.Errorf("the server runs as %s, want postgres", got)
 	}
 }
@@ -116,11 +114,11 @@ func TestTerminalDoesNotReachTheServer(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, config(dataDir(t)))
 
-	got, err := unix.Getsid(server.process.pid())
+	got, err := unix.Getsid(server.keeper.current().pid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := server.process.pid(); got != want {
+	if want := server.keeper.current().pid(); got != want {
 		t.Errorf("the server is in session %d, want one of its own (%d)", got, want)
 	}
 }
@@ -131,7 +129,7 @@ func TestServerDoesNotInheritTheEnvironment(t *testing.T) {
 	t.Setenv("PGDATA", "/nonexistent")
 	server := startServer(t, config(dataDir(t)))
 
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", server.process.pid()))
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", server.keeper.current().pid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +174,8 @@ func TestStopThatMustHurryKeepsWhatWasCommitted(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	err := server.process.stop(over)
+	server.keeper.release()
+	err := server.keeper.current().stop(over)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v, want the context's or none", err)
 	}
@@ -208,23 +207,6 @@ func TestHalfMadeDataIsMadeAnew(t *testing.T) {
 	}
 
 	startServer(t, config(dir))
-}
-
-func TestServerThatEndsByItselfIsReported(t *testing.T) {
-	t.Parallel()
-	var log lockedBuffer
-	cfg := config(dataDir(t))
-	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	server := startServer(t, cfg)
-
-	if err := syscall.Kill(server.process.pid(), immediateShutdown); err != nil {
-		t.Fatal(err)
-	}
-	<-server.process.done
-
-	if got := log.String(); !strings.Contains(got, "level=ERROR msg=\"private database ended by itself\"") {
-		t.Errorf("the log has no error about it:\n%s", got)
-	}
 }
 
 func TestErrorOfAServerThatCannotStartSaysWhy(t *testing.T) {

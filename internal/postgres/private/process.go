@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -17,10 +16,10 @@ const hardStop = 5 * time.Second
 
 // process is the running server, seen from its owner.
 type process struct {
-	cmd     *exec.Cmd
-	log     *serverLog
-	serving atomic.Bool   // its end would be a surprise
-	done    chan struct{} // closed when the server has ended
+	cmd  *exec.Cmd
+	log  *serverLog
+	done chan struct{} // closed when the server has ended
+	err  error         // how, once done is closed
 }
 
 // launch starts the server, which then is not ready yet.
@@ -36,7 +35,7 @@ func launch(cfg Config, d door, p place, sockets string) (*process, error) {
 	cmd.Stderr = s.log
 
 	started := make(chan error)
-	go s.watch(cfg, started)
+	go s.watch(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start the private database: %w", err)
 	}
@@ -56,7 +55,7 @@ func serverArgs(cfg Config, p place, sockets string) []string {
 
 // watch keeps its thread for as long as the server lives, because the server
 // is told of the death of the thread that started it, not of the process.
-func (s *process) watch(cfg Config, started chan<- error) {
+func (s *process) watch(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := s.cmd.Start()
@@ -64,10 +63,7 @@ func (s *process) watch(cfg Config, started chan<- error) {
 	if err != nil {
 		return
 	}
-	err = s.cmd.Wait()
-	if s.serving.Load() {
-		cfg.Log.Error("private database ended by itself", "error", err, "last_line", s.log.last())
-	}
+	s.err = s.cmd.Wait()
 	close(s.done)
 }
 
@@ -76,7 +72,6 @@ func (s *process) pid() int { return s.cmd.Process.Pid }
 // stop ends the server, gently while the context lasts. The server's own exit
 // code is of no interest once it was asked to go.
 func (s *process) stop(ctx context.Context) error {
-	s.serving.Store(false)
 	s.signal(fastShutdown)
 	select {
 	case <-s.done:

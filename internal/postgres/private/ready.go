@@ -29,7 +29,6 @@ func launchReady(ctx context.Context, cfg Config, d door, p place, sockets strin
 		}
 		err = awaitReady(ctx, p, s, socketURL(sockets))
 		if err == nil {
-			s.serving.Store(true)
 			return s, nil
 		}
 		err = errors.Join(err, s.stop(ctx))

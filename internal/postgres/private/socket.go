@@ -28,13 +28,21 @@ func makeSocketDir(ctx context.Context, d door, p place) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := claim(dir, d.account); err != nil {
+	if err := prepareSocketDir(dir, d.account); err != nil {
 		return "", err
 	}
-	// The lock is ours and no server runs: what lies here is left from one
-	// that was killed, and a lock file among it may name a foreign process.
-	removeSockets(dir)
 	return dir, nil
+}
+
+// prepareSocketDir makes the directory ready for a server. The lock is ours and
+// no server runs: what lies here is left from one that was killed, and a lock
+// file among it may name a foreign process.
+func prepareSocketDir(dir string, acc account) error {
+	if err := claim(dir, acc); err != nil {
+		return err
+	}
+	removeSockets(dir)
+	return nil
 }
 
 func chooseSocketDir(ctx context.Context, d door, p place) (string, error) {
