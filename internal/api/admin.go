@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -47,15 +49,29 @@ func NewAdmin(deps Admin) http.Handler {
 	return e
 }
 
-// routes is the whole operator API.
+// readLimit is how long an answer waits for the database. One that hangs must
+// not keep the caller waiting, nor the connections from the others.
+const readLimit = 5 * time.Second
+
+// patient bounds what a handler waits for.
+func patient(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, cancel := context.WithTimeout(c.Request().Context(), readLimit)
+		defer cancel()
+		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
+}
+
+// routes is the whole operator API; what asks the database is patient.
 func (a *admin) routes(e *echo.Echo) {
 	e.GET("/api/v1/pipeline", a.pipeline)
 	e.GET("/api/v1/health/providers", a.providers)
 	e.GET("/api/v1/circuits", a.listCircuits)
-	e.GET("/api/v1/circuits/:key", a.getCircuit)
-	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents)
-	e.GET("/api/v1/runs", a.listRuns)
-	e.GET("/api/v1/runs/:run_id", a.getRun)
+	e.GET("/api/v1/circuits/:key", a.getCircuit, patient)
+	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents, patient)
+	e.GET("/api/v1/runs", a.listRuns, patient)
+	e.GET("/api/v1/runs/:run_id", a.getRun, patient)
 	e.GET("/api/v1/config", a.config)
 	e.GET("/api/v1/simulated/:provider", a.getSimulated)
 	e.PUT("/api/v1/simulated/:provider", a.putSimulated)

@@ -31,6 +31,13 @@ type Options struct {
 // the last call has ended.
 const flushTimeout = 10 * time.Second
 
+// databaseTimeout is how long the private database may take to write everything
+// down. One that is cut short recovers at the next start.
+const databaseTimeout = 20 * time.Second
+
+// closeTimeout bounds every other part of the shutdown after the last call.
+const closeTimeout = 5 * time.Second
+
 // abortGrace is how long calls that were cut off at the end of draining may
 // take to tell their clients.
 const abortGrace = 2 * time.Second
@@ -89,26 +96,33 @@ func (g *gateway) start(ctx context.Context) error {
 }
 
 // stop takes everything down in the opposite order of what relies on it. The
-// admin listener, which serves the probes, closes last.
+// admin listener, which serves the probes, closes after everything that it shows.
 func (g *gateway) stop(ctx context.Context) error {
 	g.log.Info("shutting down", "calls_in_flight", g.gate.Inside())
 	g.gate.Close() // readiness is 503 and new calls are refused from here on
 	g.drain(ctx)
 	g.runtime.Load().clients.closeUnshared(nil)
 
-	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
 	err := errors.Join(
-		g.data.close(flushing),
-		g.circuits.Stop(flushing), // hands its last events to the recorder
-		g.recorder.Stop(flushing),
-		g.health.Stop(flushing),
+		within(ctx, closeTimeout, g.data.close),
+		within(ctx, closeTimeout, g.circuits.Stop), // hands its last events to the recorder
+		within(ctx, flushTimeout, g.recorder.Stop),
+		within(ctx, closeTimeout, g.health.Stop),
 	)
 	g.schema.Stop()
-	g.pool.Close()
-	err = errors.Join(err, g.pages.Stop(flushing), g.admin.close(flushing), g.db.Close(ctx))
+	err = errors.Join(err, within(ctx, closeTimeout, g.pages.Stop), within(ctx, closeTimeout, g.admin.close))
+	g.pool.Close() // nobody asks it any more
+	err = errors.Join(err, within(ctx, databaseTimeout, g.db.Close))
 	g.log.Info("stopped")
 	return err
+}
+
+// within gives one part of the shutdown a time of its own, so that one that
+// takes long does not cost the others theirs.
+func within(ctx context.Context, d time.Duration, stop func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return stop(ctx)
 }
 
 // drain lets calls in flight end: it goes on listening for drain_delay, so that

@@ -105,7 +105,10 @@ func (s *schema) Stop() {
 	s.done.Wait()
 }
 
+// retry tries until the schema is settled. Of a database that came back with a
+// schema that cannot be used it says so once.
 func (s *schema) retry(ctx context.Context) {
+	said := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,9 +117,12 @@ func (s *schema) retry(ctx context.Context) {
 		}
 		switch err := s.settle(ctx); {
 		case err == nil:
-			s.log.Info("database is back")
+			s.log.Info("database is back and its schema is as it should be")
 			return
-		case !errors.Is(err, postgres.ErrUnavailable):
+		case ctx.Err() != nil:
+			return
+		case !errors.Is(err, postgres.ErrUnavailable) && err.Error() != said:
+			said = err.Error()
 			s.log.Error("database schema cannot be used, records wait", "error", err)
 		}
 	}
