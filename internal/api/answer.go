@@ -15,28 +15,36 @@ import (
 
 // answer is the client's end of one call. Nothing is sent before the first
 // event of a stream or the whole answer, so that a failure until then can still
-// have its own status. It belongs to the goroutine that runs the call.
+// have its own status; only stream_commit_after gives that up. The goroutine
+// that runs the call sends the answer, and a pulse keeps a silent stream alive.
 type answer struct {
 	w       *echo.Response
 	control *http.ResponseController
 	clocks  *clocks
 	call    *llm.Call
 
-	committed bool // part of a stream was sent: an error is an event from now on
-	dirty     bool // written since the last flush
-	lost      error
+	committed bool // part of the answer was sent; for the call's goroutine
+
+	// Guarded by clocks.writing.
+	begun   bool      // the headers of a stream are fixed: an error is an event from now on
+	dirty   bool      // written since the last flush
+	wrote   time.Time // when that was begun last
+	lost    error     // why the client cannot be reached any more
+	pulse   *time.Timer
+	settled bool // the pulse is over
 }
 
 func newAnswer(w *echo.Response, k *clocks, call *llm.Call) *answer {
-	return &answer{w: w, control: controlOf(w), clocks: k, call: call}
+	a := &answer{w: w, control: controlOf(w), clocks: k, call: call}
+	if call.Facts.Stream && k.limits.StreamCommitAfter > 0 {
+		a.startPulse(time.Until(k.received.Add(k.limits.StreamCommitAfter)))
+	}
+	return a
 }
 
 // emit sends one event of a stream, flushing when no other is in hand already.
 // Returns why the call must end when the client cannot be reached in time.
 func (a *answer) emit(e llm.Event) error {
-	if a.lost != nil {
-		return a.lost
-	}
 	if !a.committed {
 		if err := a.commit(); err != nil {
 			return err
@@ -48,18 +56,31 @@ func (a *answer) emit(e llm.Event) error {
 	return a.send(e.Raw, !e.More)
 }
 
-// commit sends the headers of a stream, unless the call has ended by then.
+// commit settles that this stream is the answer, unless the call has ended by
+// then. Its headers name the target if they have not gone before.
 func (a *answer) commit() error {
 	if err := a.clocks.commit(); err != nil {
 		return err
 	}
 	a.committed = true
+	a.clocks.writing.Lock()
+	defer a.clocks.writing.Unlock()
+	if !a.begun {
+		sayServed(a.w.Header(), a.call.Signals.Reached(), a.inHand())
+		a.begin()
+	}
+	return nil
+}
+
+// begin fixes the headers of a stream; they go out with its first bytes. The
+// caller holds clocks.writing.
+func (a *answer) begin() {
+	a.begun = true
 	header := a.w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no") // proxies that buffer would hold the stream back
-	sayServed(header, a.call.Signals.Reached(), a.inHand())
-	return nil
+	a.keepAlive()
 }
 
 // inHand is the target whose stream is being sent.
@@ -75,21 +96,23 @@ func (a *answer) inHand() llm.Target {
 func (a *answer) send(raw []byte, flush bool) error {
 	a.clocks.writing.Lock()
 	defer a.clocks.writing.Unlock()
-	if err := a.write(raw, flush); err != nil {
-		a.lost = lostBecause(err)
-		a.clocks.cancel(a.lost)
+	if a.lost == nil {
+		a.lose(a.write(raw, flush))
 	}
 	return a.lost
 }
 
+// lose ends the call when a write failed. The caller holds clocks.writing.
+func (a *answer) lose(err error) {
+	if err != nil {
+		a.lost = lostBecause(err)
+		a.clocks.cancel(a.lost)
+	}
+}
+
 func (a *answer) write(raw []byte, flush bool) error {
 	if len(raw) > 0 {
-		if !a.dirty {
-			// Without support for deadlines a write cannot time out, which the
-			// server of the gateway always has.
-			_ = a.control.SetWriteDeadline(time.Now().Add(a.clocks.limits.WriteTimeout))
-			a.dirty = true
-		}
+		a.beginWrite()
 		if _, err := a.w.Write(raw); err != nil {
 			return err
 		}
@@ -99,6 +122,17 @@ func (a *answer) write(raw []byte, flush bool) error {
 	}
 	a.dirty = false
 	return a.control.Flush()
+}
+
+// beginWrite starts write_timeout for all that is written until the next flush.
+// Without support for deadlines a write cannot time out, which the server of
+// the gateway always has.
+func (a *answer) beginWrite() {
+	if a.dirty {
+		return
+	}
+	a.dirty, a.wrote = true, time.Now()
+	_ = a.control.SetWriteDeadline(a.wrote.Add(a.clocks.limits.WriteTimeout))
 }
 
 func lostBecause(err error) error {
@@ -111,21 +145,20 @@ func lostBecause(err error) error {
 // finish flushes what the last event left behind.
 func (a *answer) finish() { _ = a.send(nil, true) }
 
-// cut ends a committed stream with one error event and without the dialect's
-// end mark, so that it cannot be taken for a whole answer.
-func (a *answer) cut(err error) {
-	if a.lost != nil {
-		return
-	}
+// cut ends a stream with one error event and without the dialect's end mark, so
+// that it cannot be taken for a whole answer.
+func (a *answer) cut(message string) {
 	_ = a.send(openai.AppendErrorEvent(nil, openai.Error{
-		Message: describeCut(err), Type: "server_error", Code: "upstream_stream_failed",
+		Message: message, Type: "server_error", Code: "upstream_stream_failed",
 	}), true)
 }
 
 // statusOf says which status the client gets for an error; the status of a
-// stream was sent at its first byte.
+// stream went with its headers. Who asks has to be told the truth, so it is
+// settled from here on.
 func (a *answer) statusOf(err error) int {
-	if a.committed {
+	a.settle()
+	if a.begun {
 		return http.StatusOK
 	}
 	return statusOf(err)

@@ -88,8 +88,10 @@ func badRequest(err error) error {
 func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clocks) {
 	out := newAnswer(c.Response(), clocks, call)
 	call.StatusOf = out.statusOf
+	defer out.settle() // also when the server's own way to drop a connection goes by
 	result, err := d.guard(clocks.ctx, handle, call, out.emit)
-	if err == nil && !out.committed && (result == nil || result.Body == nil) {
+	out.settle()
+	if err == nil && !out.committed && (out.begun || result == nil || result.Body == nil) {
 		err = errors.New("the pipeline returned neither an answer nor an error")
 	}
 
@@ -101,10 +103,14 @@ func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clock
 		sayServed(c.Response().Header(), call.Signals.Reached(), result.Target)
 		sendWhole(c.Response(), limit, http.StatusOK, contentTypeOf(result), result.Body)
 	case out.committed:
-		out.cut(err)
+		out.cut(describeCut(err))
 	default:
 		f := judged(call, err)
 		logUnexpected(d.Log, c, err, f)
+		if out.begun {
+			out.cut(f.message)
+			return
+		}
 		sayServed(c.Response().Header(), call.Signals.Reached(), answeredBy(err))
 		sendFault(c.Response(), limit, f)
 	}

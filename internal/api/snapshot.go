@@ -50,6 +50,12 @@ type Limits struct {
 	RequestTimeout   time.Duration // from receipt until the answer, or until a stream commits
 	MaxStream        time.Duration // from receipt until a stream ends
 	WriteTimeout     time.Duration // one flush to a slow client
+	// StreamKeepalive is how long a stream may be silent before a comment is
+	// sent; 0 = for ever.
+	StreamKeepalive time.Duration
+	// StreamCommitAfter is how long a stream may wait for its first content
+	// before its headers are sent without it; 0 = for ever.
+	StreamCommitAfter time.Duration
 }
 
 // names lists what clients may name, configurations first, each sorted.

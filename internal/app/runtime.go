@@ -59,11 +59,13 @@ func newSnapshot(cfg *config.Config, stack *pipeline.Stack) *api.Snapshot {
 	snapshot := &api.Snapshot{
 		Routes: routes(cfg),
 		Limits: api.Limits{
-			MaxBody:          int64(cfg.Server.MaxBody),
-			MaxInflightBytes: int64(cfg.Server.MaxInflightBytes),
-			RequestTimeout:   cfg.Server.RequestTimeout,
-			MaxStream:        cfg.Server.MaxStream,
-			WriteTimeout:     cfg.Server.WriteTimeout,
+			MaxBody:           int64(cfg.Server.MaxBody),
+			MaxInflightBytes:  int64(cfg.Server.MaxInflightBytes),
+			RequestTimeout:    cfg.Server.RequestTimeout,
+			MaxStream:         cfg.Server.MaxStream,
+			WriteTimeout:      cfg.Server.WriteTimeout,
+			StreamKeepalive:   cfg.Server.StreamKeepalive,
+			StreamCommitAfter: cfg.Server.StreamCommitAfter,
 		},
 		Policy: func(string) api.Policy {
 			return api.Policy{Name: policyName, Settings: breakerSettings(cfg.CircuitBreaker)}
