@@ -20,9 +20,9 @@ deps-run:
 	@scripts/deps.sh run
 
 build: ## Build bin/breakwater
-	go build -ldflags '$(LDFLAGS)' -o bin/breakwater ./cmd/server
+	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/breakwater ./cmd/server
 
-run: deps-run build ## Start the gateway on its own Postgres with simulated providers
+run: deps-run build ## Start the gateway on its own Postgres with simulated providers (PORT, ADMIN_PORT, CONFIG)
 	@exec bin/breakwater serve --config $(CONFIG)
 
 test: deps ## Run every test, with the race detector

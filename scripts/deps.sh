@@ -15,12 +15,17 @@ command -v go >/dev/null || {
 	echo "deps: Go is missing: install Go 1.26 or newer and put it on the PATH" >&2
 	exit 1
 }
+minor=$(go env GOVERSION | sed -nE 's/^go1\.([0-9]+).*/\1/p')
+[ "${minor:-26}" -ge 26 ] || {
+	echo "deps: $(go env GOVERSION) is too old: install Go 1.26 or newer" >&2
+	exit 1
+}
 have_postgres || missing+=(postgresql)
 if [ "$what" = test ]; then
 	command -v gcc >/dev/null || missing+=(gcc libc6-dev) # the race detector needs cgo
 	command -v git >/dev/null || missing+=(git)
 	command -v curl >/dev/null || missing+=(curl)
-	command -v runuser >/dev/null || missing+=(util-linux)
+	[ "$(id -u)" != 0 ] || command -v runuser >/dev/null || missing+=(util-linux)
 	command -v chromium >/dev/null || missing+=(chromium fonts-liberation) # the pages are tested in a real browser
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -29,7 +29,7 @@ start() {
 
 # printed_curl executes the command that the gateway printed, as printed.
 printed_curl() {
-	sed -n '/^  curl /,/[^\\]$/p' "$log" | bash
+	sed -n '/^  curl /,/[^\\]$/p' "$log" | sed 's/curl /curl -sS /' | bash
 }
 
 smoke() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +11,7 @@ import (
 
 // configFlag is the flag that every command with a configuration has.
 type configFlag struct {
-	Path string `name:"config" default:"breakwater.yaml" placeholder:"FILE" help:"Configuration file."`
+	Path string `name:"config" default:"breakwater.yaml" placeholder:"FILE" help:"Configuration file (${default})."`
 }
 
 // load reads the configuration. A file that is missing or has faults is the
@@ -32,18 +33,33 @@ type configCmd struct {
 	Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the file."`
 }
 
-type configCheckCmd struct{ configFlag }
+// configFile is for commands about the file itself, which may be named without
+// a flag, too.
+type configFile struct {
+	configFlag
+	File string `arg:"" optional:"" help:"Configuration file; the same as --config."`
+}
+
+func (f configFile) load() (*config.Config, error) {
+	if f.File != "" {
+		f.Path = f.File
+	}
+	return f.configFlag.load()
+}
+
+type configCheckCmd struct{ configFile }
 
 // Run prints one line per fault and fails, or says that the file is good.
 func (c configCheckCmd) Run(std streams) error {
-	if _, err := c.load(); err != nil {
+	cfg, err := c.load()
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(std.Out, "%s is good\n", c.Path)
+	_, err = fmt.Fprintf(std.Out, "%s is good: %d configuration(s), %d target(s)\n", cmp.Or(c.File, c.Path), len(cfg.Configurations), len(cfg.AllTargets()))
 	return err
 }
 
-type configShowCmd struct{ configFlag }
+type configShowCmd struct{ configFile }
 
 // Run prints the configuration as YAML, defaults filled in.
 func (c configShowCmd) Run(std streams) error {

@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/breakwater-llm/breakwater/internal/config"
 )
 
 // Set by the linker; `make build` fills them in.
@@ -33,6 +36,8 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 type cli struct {
+	Show kong.VersionFlag `name:"version" help:"Print the version."`
+
 	Serve     serveCmd     `cmd:"" help:"Run the gateway: API listener, admin listener, workers."`
 	Migrate   migrateCmd   `cmd:"" help:"Apply, revert or list the database migrations."`
 	Telemetry telemetryCmd `cmd:"" help:"Look after the telemetry tables."`
@@ -59,8 +64,10 @@ func run(args []string, std streams) int {
 	exit := -1
 	parser, err := kong.New(&cli{},
 		kong.Name("breakwater"),
-		kong.Description("An LLM gateway: one binary between apps and providers."),
+		kong.Description("An LLM gateway: one binary between apps and providers.\n\n"+
+			"A command exits with 0 when it is done, 1 when it failed, 2 when it was used wrongly."),
 		kong.Writers(std.Out, std.Err),
+		kong.Vars{"version": describeVersion()},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(std),
@@ -73,9 +80,19 @@ func run(args []string, std streams) int {
 		return exit
 	}
 	if err != nil {
-		return report(std.Err, usageError{fmt.Errorf("%w; see breakwater --help", err)})
+		return report(std.Err, misused(err))
 	}
 	return report(std.Err, parsed.Run())
+}
+
+// misused says what is wrong with the arguments and which help to read.
+func misused(err error) error {
+	help := "breakwater --help"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		help = "breakwater " + parse.Context.Command() + " --help"
+	}
+	return usageError{fmt.Errorf("%w; see %s", err, help)}
 }
 
 // report prints an error as one line and returns the exit code for it.
@@ -83,10 +100,20 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(w, "breakwater: %v\n", err)
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		fmt.Fprintln(w, err) // each is a line that editors can jump from
+		return exitUsage
+	}
+	fmt.Fprintf(w, "breakwater: %s\n", oneLine(err))
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// oneLine folds an error that some library spread over lines.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(c rune) bool { return c == '\n' || c == '\t' }), "; ")
 }

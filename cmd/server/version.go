@@ -9,6 +9,10 @@ type versionCmd struct{}
 
 // Run prints version, commit and Go version in one line.
 func (versionCmd) Run(std streams) error {
-	_, err := fmt.Fprintf(std.Out, "breakwater %s (commit %s, %s)\n", version, commit, runtime.Version())
+	_, err := fmt.Fprintln(std.Out, describeVersion())
 	return err
+}
+
+func describeVersion() string {
+	return fmt.Sprintf("breakwater %s (commit %s, %s)", version, commit, runtime.Version())
 }

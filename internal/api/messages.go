@@ -21,7 +21,7 @@ func describe(call *llm.Call, v llm.Verdict, err error) string {
 	case llm.AnswerSaturated:
 		return fmt.Sprintf("Every target of %q already serves as many calls as its max_concurrent allows (%s); %s.", model, tried(err), retryIn(v.RetryAfter))
 	case llm.AnswerCircuitOpen:
-		return fmt.Sprintf("No target of %q can be asked while its circuit is open (%s); %s.", model, tried(err), retryIn(v.RetryAfter))
+		return fmt.Sprintf("No target of %q answered, and at least one could not be asked because its circuit is open (%s); %s.", model, tried(err), retryIn(v.RetryAfter))
 	case llm.AnswerUnavailable, llm.AnswerFailed:
 		return fmt.Sprintf("No target of %q answered (%s); %s.", model, tried(err), retryIn(v.RetryAfter))
 	case llm.AnswerAuth:
