@@ -35,7 +35,17 @@ func (g *gateway) newClient(name string, p config.Provider) (provider.Client, er
 	if p.Kind == config.KindSimulated {
 		return simulated.New(g.simulators.model(name, p.Simulated), p.Timeouts.LLM())
 	}
-	return openai.New(openai.Config{BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Timeouts: p.Timeouts.LLM()})
+	return openai.New(openai.Config{
+		BaseURL:  p.BaseURL,
+		Keys:     provider.NewKeys(p.Credentials(), g.holds),
+		Timeouts: p.Timeouts.LLM(),
+	})
+}
+
+// holdPolicy lets a credential rest as long as a circuit would be open for the
+// same reason.
+func holdPolicy(c config.CircuitBreaker) provider.HoldPolicy {
+	return provider.HoldPolicy{MaxHint: c.MaxRetryAfter, Refused: c.QuotaCooldown}
 }
 
 // client returns the client of a provider that is called in the same way.

@@ -24,6 +24,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
+	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/runs"
 	"github.com/breakwater-llm/breakwater/internal/telemetry"
 )
@@ -41,6 +42,7 @@ type gateway struct {
 	recorder   *telemetry.Recorder
 	circuits   *breaker.Registry
 	bulkheads  *pipeline.Bulkheads
+	holds      *provider.Holds
 	simulators *simulators
 	health     *health.Service
 
@@ -62,6 +64,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		log: opts.Log, level: opts.Level, db: db, pool: pool,
 		schema:     &schema{url: db.URL, mode: cfg.Database.Migrate, log: opts.Log},
 		bulkheads:  new(pipeline.Bulkheads),
+		holds:      provider.NewHolds(holdPolicy(cfg.CircuitBreaker)),
 		simulators: new(simulators),
 		gate:       api.NewGate(),
 		broken:     make(chan error, 1),
@@ -166,9 +169,15 @@ type records interface {
 func known(cfg *config.Config) telemetry.Known {
 	k := telemetry.Known{
 		Targets:      cfg.AllTargets(),
+		Credentials:  map[string]int{},
 		Direct:       cfg.DirectTargets,
 		RefusalCodes: api.RefusalCodes(),
 		Prices:       prices(cfg),
+	}
+	for name, p := range cfg.Providers {
+		if n := len(p.Credentials()); n > 1 {
+			k.Credentials[name] = n
+		}
 	}
 	for name, c := range cfg.Configurations {
 		k.Configurations = append(k.Configurations, telemetry.KnownConfiguration{

@@ -52,6 +52,7 @@ func (g *gateway) swap(next *config.Config, running *runtime) error {
 		return fmt.Errorf("set the simulated providers: %w", err)
 	}
 	g.circuits.Reconfigure(func(string) breaker.Settings { return breakerSettings(next.CircuitBreaker) })
+	g.holds.Reconfigure(holdPolicy(next.CircuitBreaker))
 	g.health.Reconfigure(health.Settings(next.Health), next.AllTargets())
 	g.metrics.Learn(known(next))
 	g.level.Set(next.Log.SlogLevel())

@@ -131,6 +131,12 @@ type Failure struct {
 	// Unsent reports that the request cannot have been processed: it failed
 	// before it was sent.
 	Unsent bool
+	// OtherCredential reports that the failure is that of one credential of
+	// several, and that the same request may go out at once under another.
+	OtherCredential bool
+	// Refusal is what befell the credential, when there are several; nil when
+	// nothing did.
+	Refusal *CredentialRefusal
 	// OpenedBy is the class that opened the circuit, for ClassCircuitOpen.
 	OpenedBy FailureClass
 	// Latency is how long the failed send took.
@@ -140,6 +146,13 @@ type Failure struct {
 	Upstream *UpstreamError
 	// Err is the cause, for the log; never shown to a client.
 	Err error
+}
+
+// CredentialRefusal is the failure of one credential among several of a provider.
+type CredentialRefusal struct {
+	Credential int // counted from 1, in the order of the configuration
+	Class      FailureClass
+	Reason     Reason
 }
 
 // UpstreamError is a provider's own refusal of a request, without any secret.
@@ -171,11 +184,12 @@ func (f *Failure) Error() string {
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Outcome says what the failure means for its target. A 425 is no fault of the
-// provider although it is a failed connection to us; a panic counts against
-// the target on which it happened, although it has no class of its own (R13).
+// provider although it is a failed connection to us, nor is what another
+// credential does not suffer; a panic counts against the target on which it
+// happened, although it has no class of its own (R13).
 func (f *Failure) Outcome() Outcome {
 	switch {
-	case f.Status == 425:
+	case f.Status == 425, f.OtherCredential:
 		return OutcomeNeutral
 	case f.Reason == ReasonPanic:
 		return OutcomeFailure

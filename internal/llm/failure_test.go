@@ -65,6 +65,7 @@ func TestOutcome_ExceptionsToTheTable(t *testing.T) {
 		want    llm.Outcome
 	}{
 		{"425 is no fault of the provider", llm.Failure{Class: llm.ClassConnection, Status: 425}, llm.OutcomeNeutral},
+		{"a limit of one credential of several says nothing of the provider (SCO-03)", llm.Failure{Class: llm.ClassRateLimit, Status: 429, OtherCredential: true}, llm.OutcomeNeutral},
 		{"408 is", llm.Failure{Class: llm.ClassConnection, Status: 408}, llm.OutcomeFailure},
 		{"a panic counts (R13)", llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonPanic}, llm.OutcomeFailure},
 	}

@@ -18,6 +18,7 @@ type Result struct {
 	Latency    time.Duration // duration of the last send
 	FirstToken time.Duration // from SentAt to the first content event; 0 = none came
 	Retries    int           // sends after the first, inside one permit
+	Credential int           // which of several the last send went under, from 1; 0 = there is one
 }
 
 // Count is a number of tokens that may be unknown. Its zero value is unknown,

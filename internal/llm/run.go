@@ -64,6 +64,9 @@ type Attempt struct {
 	Slow    bool
 	Retries int
 
+	Credential int // which of several the last send went under, from 1; 0 = there is one
+	Refusals   []CredentialRefusal
+
 	CircuitState      string // as the attempt found it; empty when the breaker is off
 	CircuitGeneration uint64
 	Probe             bool

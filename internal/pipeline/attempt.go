@@ -31,6 +31,7 @@ func settle(row *llm.Attempt, result *llm.Result, err error, now time.Time) {
 	if result != nil {
 		row.UpstreamStatus = result.Status
 		row.Retries = result.Retries
+		row.Credential = result.Credential
 		row.Latency = new(result.Latency)
 		if result.FirstToken > 0 {
 			row.TTFT = new(result.FirstToken)

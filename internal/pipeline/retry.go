@@ -8,8 +8,12 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-// maxRetries bounds what a policy may ask for.
-const maxRetries = 10
+// maxRetries bounds what a policy may ask for, maxSwitches how many credentials
+// are tried for one send.
+const (
+	maxRetries  = 10
+	maxSwitches = 32
+)
 
 // patience is the longest wait for a target while another is untried.
 const patience = time.Second
@@ -22,36 +26,57 @@ type Retry struct {
 	Jitter   float64       // share of the wait by which it varies both ways
 }
 
-// retrying repeats next on the same target as its provider's policy allows. The
-// attempt is then what its last send was; earlier ones show in Retries only.
+// retrying repeats next on the same target as its provider's policy allows, and
+// at once where another credential may serve. The attempt is then what its last
+// send was; earlier ones show in Retries only.
 func retrying(policies Policies, next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
-		policy := policies.Providers[call.Target.Provider].Retry
+		sends := repeats{policy: policies.Providers[call.Target.Provider].Retry, random: policies.Random}
 		result, err := next(ctx, call, emit)
-		for retries := 0; err != nil && policy.allows(call, err, retries); retries++ {
-			delay, worthwhile := policy.delay(call, llm.AsFailure(err), retries, policies.Random(), time.Now())
-			if !worthwhile || !pause(ctx, call.Signals, delay) {
-				break
-			}
+		for err != nil && sends.again(ctx, call, llm.AsFailure(err)) {
 			again, failure := next(ctx, call, emit)
 			if again == nil { // no place was left: nothing new is known of the target
 				break
 			}
-			again.Retries = retries + 1
+			again.Retries = sends.retries + sends.switches
 			result, err = again, failure
 		}
 		return result, err
 	}
 }
 
+// repeats counts the sends after the first.
+type repeats struct {
+	policy Retry
+	random func() float64
+
+	retries  int // of the same
+	switches int // to another credential: no repeat to the provider
+}
+
+// again reports that the send is to be repeated now, after a wait where one is
+// due.
+func (s *repeats) again(ctx context.Context, call *llm.Call, f *llm.Failure) bool {
+	if f.OtherCredential && !call.Signals.Committed && s.switches < maxSwitches {
+		s.switches++
+		return ctx.Err() == nil
+	}
+	if !s.policy.allows(call, f, s.retries) {
+		return false
+	}
+	delay, worthwhile := s.policy.delay(call, f, s.retries, s.random(), time.Now())
+	s.retries++
+	return worthwhile && pause(ctx, call.Signals, delay)
+}
+
 // allows reports whether the failed send may be repeated at all. What the
 // client has seen a part of never is, and a probe is one request: whether the
 // target has recovered must not be decided by its third try.
-func (r Retry) allows(call *llm.Call, err error, retries int) bool {
+func (r Retry) allows(call *llm.Call, f *llm.Failure, retries int) bool {
 	return retries < min(r.Max, maxRetries) &&
 		!call.Signals.Committed &&
 		!call.Signals.Attempt().Probe &&
-		repeatable(llm.AsFailure(err))
+		repeatable(f)
 }
 
 // repeatable reports whether the same request may do better on the same target

@@ -353,3 +353,45 @@ func TestTerminal_ResultWithoutAResponse(t *testing.T) {
 		}
 	})
 }
+
+// SCO-03: what befell one credential is made good by another at once, without a
+// retry; the circuit and the row see what came of it.
+func TestRetry_AnotherCredentialIsNoRetry(t *testing.T) {
+	t.Parallel()
+	refusal := &llm.CredentialRefusal{Credential: 1, Class: llm.ClassRateLimit, Reason: llm.ReasonRateLimited}
+	spent := after(limited, time.Hour)
+	spent.OtherCredential, spent.Refusal = true, refusal
+	last := limited
+	last.Refusal = &llm.CredentialRefusal{Credential: 2, Class: llm.ClassRateLimit, Reason: llm.ReasonRateLimited}
+
+	tests := []struct {
+		name    string
+		sends   []behaviour
+		retry   pipeline.Retry
+		calls   int
+		outcome llm.Outcome
+		refused []llm.CredentialRefusal
+	}{
+		{"the other serves", []behaviour{fails(spent, 0), answers(0)}, pipeline.Retry{}, 2, llm.OutcomeSuccess, []llm.CredentialRefusal{*refusal}},
+		{"no other is left", []behaviour{fails(spent, 0), fails(last, 0)}, pipeline.Retry{}, 2, llm.OutcomeFailure, []llm.CredentialRefusal{*refusal, *last.Refusal}},
+		{"retries go on from there", []behaviour{fails(spent, 0), fails(status503, 0), fails(spent, 0), answers(0)}, pipeline.Retry{Max: 1}, 4, llm.OutcomeSuccess, []llm.CredentialRefusal{*refusal, *refusal}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			u := script(alpha, tt.sends...)
+			call := newCall(alpha)
+			handle := wrap(t, terminal(u, pipeline.Policy{Retry: tt.retry}).Handle, pipeline.NewFallback(nil, nil))
+
+			_, _ = handle(t.Context(), call, new(client).emit)
+
+			row := call.Signals.Attempt()
+			if u.calls(alpha) != tt.calls || row.Outcome != tt.outcome || row.Retries != tt.calls-1 {
+				t.Errorf("%d calls, %s, %d retries; want %d, %s, %d", u.calls(alpha), row.Outcome, row.Retries, tt.calls, tt.outcome, tt.calls-1)
+			}
+			if diff := cmp.Diff(tt.refused, row.Refusals); diff != "" {
+				t.Errorf("refusals (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -64,6 +64,10 @@ func sending(dispatcher Dispatcher) Handler {
 		took := time.Since(start)
 
 		call.Signals.UpstreamTime += took
+		if f := llm.AsFailure(err); f != nil && f.Refusal != nil {
+			row := call.Signals.Attempt()
+			row.Refusals = append(row.Refusals, *f.Refusal)
+		}
 		if result == nil { // nothing was received
 			result = &llm.Result{Target: call.Target, SentAt: start, Latency: took}
 		}

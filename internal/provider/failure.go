@@ -49,9 +49,9 @@ func (x *Exchange) Unusable(class llm.FailureClass, reason llm.Reason, err error
 // a client may be shown; nil when none may.
 func (x *Exchange) Refused(c wire.Complaint, body []byte) *llm.Failure {
 	class, reason := Classify(x.resp.StatusCode, c)
-	f := x.Unusable(class, reason, refusal(x.resp.StatusCode, redacted(c, x.upstream.secret)))
+	f := x.Unusable(class, reason, refusal(x.resp.StatusCode, redacted(c, x.upstream.secrets)))
 	if class == llm.ClassClientError {
-		f.Upstream = relayed(c, body, x.upstream.secret)
+		f.Upstream = relayed(c, body, x.upstream.secrets)
 	}
 	if f.Trips() || class == llm.ClassConnection {
 		f.RetryAfter = retryAfter(x.resp.Header, c, time.Now())

@@ -18,11 +18,11 @@ const (
 )
 
 // Upstream is the HTTP end of one provider: its transport, its clocks, and the
-// secret that must not come back.
+// secrets that must not come back.
 type Upstream struct {
 	transport http.RoundTripper
 	timeouts  llm.Timeouts
-	secret    string
+	secrets   []string
 
 	mu     sync.Mutex
 	closed bool
@@ -30,9 +30,9 @@ type Upstream struct {
 }
 
 // NewUpstream returns the HTTP end of a provider. The timeouts hold where a
-// call does not set its own; the secret is kept out of all that is passed on.
-func NewUpstream(transport http.RoundTripper, timeouts llm.Timeouts, secret string) *Upstream {
-	return &Upstream{transport: transport, timeouts: timeouts, secret: secret}
+// call does not set its own; the secrets are kept out of all that is passed on.
+func NewUpstream(transport http.RoundTripper, timeouts llm.Timeouts, secrets []string) *Upstream {
+	return &Upstream{transport: transport, timeouts: timeouts, secrets: longestFirst(secrets)}
 }
 
 // Begin starts the clocks of one attempt. The caller must End it.

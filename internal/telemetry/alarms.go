@@ -18,7 +18,8 @@ func AlarmKinds() []llm.FailureClass {
 }
 
 // Alarm is a fault in how a provider is set up. It lasts until the targets that
-// raised it answer again, or are no longer declared.
+// raised it answer again, of several credentials to the one at fault, or are no
+// longer declared.
 type Alarm struct {
 	Provider string
 	Kind     llm.FailureClass // one of AlarmKinds
@@ -36,21 +37,40 @@ type alarms struct {
 }
 
 type alarmKey struct {
-	target llm.Target
-	kind   llm.FailureClass
+	target     llm.Target
+	credential int // counted from 1 where a provider has several, else 0
+	kind       llm.FailureClass
 }
 
 // observe raises an alarm for a failure of one of its kinds, and ends those of
-// a target that answered. It reports what changed.
-func (a *alarms) observe(attempt *llm.Attempt) (raised, ended bool) {
-	switch {
-	case slices.Contains(AlarmKinds(), attempt.FailureClass):
-		return a.raise(alarmKey{attempt.Target, attempt.FailureClass}, attempt.FinishedAt), false
-	case attempt.Outcome == llm.OutcomeSuccess && a.any.Load():
-		return false, a.end(func(k alarmKey) bool { return k.target == attempt.Target })
-	default:
-		return false, false
+// a target that answered. It reports which failures raised one, and whether one
+// ended.
+func (a *alarms) observe(attempt *llm.Attempt) (raised []llm.CredentialRefusal, ended bool) {
+	for _, r := range faults(attempt) {
+		if a.raise(alarmKey{attempt.Target, r.Credential, r.Class}, attempt.FinishedAt) {
+			raised = append(raised, r)
+		}
 	}
+	if attempt.Outcome == llm.OutcomeSuccess && a.any.Load() {
+		ended = a.end(func(k alarmKey) bool { return k.target == attempt.Target && k.answered(attempt.Credential) })
+	}
+	return raised, ended
+}
+
+// faults lists the failures of an attempt that only a person can put right:
+// those of single credentials, which another may have made good, or its own.
+func faults(attempt *llm.Attempt) []llm.CredentialRefusal {
+	all := attempt.Refusals
+	if len(all) == 0 && attempt.FailureClass != "" {
+		all = []llm.CredentialRefusal{{Credential: attempt.Credential, Class: attempt.FailureClass, Reason: attempt.FailureReason}}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r llm.CredentialRefusal) bool { return !slices.Contains(AlarmKinds(), r.Class) })
+}
+
+// answered reports whether the alarm is over when its target answered to a
+// credential: that of another is not.
+func (k alarmKey) answered(credential int) bool {
+	return k.credential == 0 || credential == 0 || k.credential == credential
 }
 
 func (a *alarms) raise(key alarmKey, at time.Time) (first bool) {
@@ -119,8 +139,8 @@ func (m *Metrics) Alarms() []Alarm { return m.alarms.list() }
 func (m *Metrics) observeAlarm(attempt *llm.Attempt) {
 	raised, ended := m.alarms.observe(attempt)
 	target := slog.String("target", attempt.Target.Key())
-	if raised {
-		m.log.Error("provider needs a person", target, "kind", string(attempt.FailureClass), "reason", string(attempt.FailureReason))
+	for _, r := range raised {
+		m.log.Error("provider needs a person", target, "kind", string(r.Class), "reason", string(r.Reason), "credential", r.Credential)
 	}
 	if ended {
 		m.log.Info("provider is in order again", target)

@@ -45,3 +45,29 @@ func TestAlarmLastsUntilTheTargetAnswers(t *testing.T) {
 		t.Errorf("alarms after all answered are %v, want none", got)
 	}
 }
+
+// One of several credentials that is refused stays an alarm while the others
+// serve every call, until it serves one itself.
+func TestAlarmOfOneCredentialLastsUntilItServes(t *testing.T) {
+	t.Parallel()
+	target := llm.Target{Provider: "alpha", Model: "m1", Region: "r1"}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	answered := func(credential int, refusals ...llm.CredentialRefusal) *llm.Attempt {
+		return &llm.Attempt{Target: target, Outcome: llm.OutcomeSuccess, Credential: credential, Refusals: refusals, FinishedAt: at}
+	}
+	var a alarms
+
+	refused := llm.CredentialRefusal{Credential: 1, Class: llm.ClassAuth, Reason: llm.ReasonInvalidCredentials}
+	limited := llm.CredentialRefusal{Credential: 2, Class: llm.ClassRateLimit, Reason: llm.ReasonRateLimited}
+	raised, ended := a.observe(answered(3, refused, limited))
+	if diff := cmp.Diff([]llm.CredentialRefusal{refused}, raised); diff != "" || ended {
+		t.Errorf("raised (-want +got):\n%s\nended %v", diff, ended)
+	}
+	a.observe(answered(2))
+	if diff := cmp.Diff([]Alarm{{Provider: "alpha", Kind: llm.ClassAuth, Since: at, Count: 1}}, a.list()); diff != "" {
+		t.Errorf("alarms after another credential served (-want +got):\n%s", diff)
+	}
+	if _, ended := a.observe(answered(1)); !ended || len(a.list()) != 0 {
+		t.Errorf("alarms after the credential served are %v, want none", a.list())
+	}
+}

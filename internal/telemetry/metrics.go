@@ -17,8 +17,9 @@ import (
 type Known struct {
 	Targets        []llm.Target
 	Configurations []KnownConfiguration
-	Direct         bool     // targets may be called by name, without a configuration
-	RefusalCodes   []string // the codes that Refused is called with
+	Credentials    map[string]int // how many a provider has, by its name, where it has several
+	Direct         bool           // targets may be called by name, without a configuration
+	RefusalCodes   []string       // the codes that Refused is called with
 	Prices         Pricer
 }
 
@@ -114,7 +115,9 @@ func (m *Metrics) Learn(known Known) {
 	targets := slices.Collect(maps.Keys(h.targets))
 	m.handles.Store(h)
 	m.scraped.targets.Store(&targets)
-	m.alarms.end(func(key alarmKey) bool { return !slices.Contains(targets, key.target) })
+	m.alarms.end(func(key alarmKey) bool {
+		return !slices.Contains(targets, key.target) || key.credential > known.Credentials[key.target.Provider]
+	})
 }
 
 // Refused counts a request that was refused before it became a call. The code

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/provider"
@@ -29,7 +30,7 @@ const (
 // Config is what a server needs.
 type Config struct {
 	BaseURL   string            // up to and with the version, as in https://host/v1
-	APIKey    string            // empty = none is sent
+	Keys      *provider.Keys    // nil = none is sent
 	Timeouts  llm.Timeouts      // where the call does not set its own
 	Transport http.RoundTripper // nil = one of provider.NewTransport
 }
@@ -37,8 +38,9 @@ type Config struct {
 // Client is one server.
 type Client struct {
 	endpoint *url.URL
-	header   http.Header // of a request that is no stream
-	stream   http.Header
+	keys     *provider.Keys
+	plain    []http.Header // by key, of a request that is no stream
+	streamed []http.Header // by key
 	upstream *provider.Upstream
 	readers  sync.Pool // *sse.Reader
 }
@@ -53,13 +55,21 @@ func New(cfg Config) (*Client, error) {
 	if transport == nil {
 		transport = provider.NewTransport()
 	}
-	return &Client{
+	keys := cfg.Keys
+	if keys == nil {
+		keys = provider.NewKeys(nil, nil)
+	}
+	c := &Client{
 		endpoint: base.JoinPath("chat", "completions"),
-		header:   header(cfg.APIKey, "application/json"),
-		stream:   header(cfg.APIKey, "text/event-stream"),
-		upstream: provider.NewUpstream(transport, cfg.Timeouts, cfg.APIKey),
+		keys:     keys,
+		upstream: provider.NewUpstream(transport, cfg.Timeouts, keys.Texts()),
 		readers:  sync.Pool{New: func() any { return sse.NewReader(nil) }},
-	}, nil
+	}
+	for _, key := range keys.Texts() {
+		c.plain = append(c.plain, header(key, "application/json"))
+		c.streamed = append(c.streamed, header(key, "text/event-stream"))
+	}
+	return c, nil
 }
 
 // parseBase parses a base URL. Its errors do not repeat the URL, which may hold
@@ -99,13 +109,21 @@ func header(key, accept string) http.Header {
 // Close lets go of idle connections.
 func (c *Client) Close() { c.upstream.Close() }
 
-// Send makes one request. Which way the answer is read is decided by the
-// answer: a stream may have been asked for and a JSON body come.
+// Send makes one request, under one key.
 func (c *Client) Send(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
+	key := c.keys.Choose(call.Target, time.Now())
+	result, err := c.send(ctx, call, emit, key)
+	c.keys.Used(key, call.Target, result, err, time.Now())
+	return result, err
+}
+
+// send decides by the answer which way it is read: a stream may have been asked
+// for and a JSON body come.
+func (c *Client) send(ctx context.Context, call *llm.Call, emit llm.Emit, key int) (*llm.Result, error) {
 	x := c.upstream.Begin(ctx, call)
 	defer x.End()
 
-	resp, err := x.Do(c.request(call))
+	resp, err := x.Do(c.request(call, key))
 	switch {
 	case err != nil:
 		return nil, err
@@ -118,16 +136,16 @@ func (c *Client) Send(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.
 	}
 }
 
-func (c *Client) request(call *llm.Call) *http.Request {
+func (c *Client) request(call *llm.Call, key int) *http.Request {
 	body := newBody(wire.Splice(call.Body, call.Facts, call.Target.Model))
 	first, _ := body.open()
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.endpoint, Host: c.endpoint.Host,
-		Header: c.header, Body: first, GetBody: body.open,
+		Header: c.plain[key], Body: first, GetBody: body.open,
 		ContentLength: int64(body.length),
 	}
 	if call.Facts.Stream {
-		req.Header = c.stream
+		req.Header = c.streamed[key]
 	}
 	if call.Traceparent != "" {
 		req.Header = req.Header.Clone()

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
 )
@@ -24,7 +25,7 @@ const secret = "sk-ABCDEFGHIJKLMNOPQRSTUV"
 // does.
 func ask(t *testing.T, handler http.HandlerFunc) (*llm.Result, *llm.Failure) {
 	t.Helper()
-	client := open(t, openai.Config{BaseURL: providertest.Serve(t, handler).URL + "/v1", APIKey: secret, Timeouts: patient})
+	client := open(t, openai.Config{BaseURL: providertest.Serve(t, handler).URL + "/v1", Keys: provider.NewKeys([]string{secret}, nil), Timeouts: patient})
 	result, err := client.Send(t.Context(), providertest.Call(t, providertest.Plain), nil)
 	if err == nil {
 		return result, nil
@@ -44,7 +45,7 @@ func TestNewRefusesWhatIsNoURL(t *testing.T) {
 func TestWhatIsSent(t *testing.T) { // SEC-01
 	t.Parallel()
 	upstream := providertest.Serve(t, answer)
-	client := open(t, openai.Config{BaseURL: upstream.URL + "/openai/", APIKey: secret, Timeouts: patient})
+	client := open(t, openai.Config{BaseURL: upstream.URL + "/openai/", Keys: provider.NewKeys([]string{secret}, nil), Timeouts: patient})
 	call := providertest.Call(t, ` {"x":1.50, "model" : "chat","messages":[]} `)
 	call.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if _, err := client.Send(t.Context(), call, nil); err != nil {

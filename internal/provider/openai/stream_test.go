@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
 )
@@ -17,7 +18,7 @@ import (
 // stream sends a streamed call to an upstream that behaves as handler does.
 func stream(t *testing.T, body string, handler http.HandlerFunc) (*providertest.Log, *llm.Result, *llm.Failure) {
 	t.Helper()
-	client := open(t, openai.Config{BaseURL: providertest.Serve(t, handler).URL + "/v1", APIKey: "sk-secret", Timeouts: patient})
+	client := open(t, openai.Config{BaseURL: providertest.Serve(t, handler).URL + "/v1", Keys: provider.NewKeys([]string{"sk-secret"}, nil), Timeouts: patient})
 	log := &providertest.Log{}
 	result, err := client.Send(t.Context(), providertest.Call(t, body), log.Emit)
 	if err == nil {
