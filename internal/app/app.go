@@ -111,10 +111,28 @@ func (g *gateway) stop(ctx context.Context) error {
 	)
 	g.schema.Stop()
 	err = errors.Join(err, within(ctx, closeTimeout, g.pages.Stop), within(ctx, closeTimeout, g.admin.close))
-	g.pool.Close() // nobody asks it any more
-	err = errors.Join(err, within(ctx, databaseTimeout, g.db.Close))
+	err = errors.Join(err,
+		within(ctx, closeTimeout, g.closePool), // nobody asks it any more
+		within(ctx, databaseTimeout, g.db.Close),
+	)
 	g.log.Info("stopped")
 	return err
+}
+
+// closePool says goodbye on every connection, which takes a database that hangs
+// longer than anyone should wait: the process's end closes them as well.
+func (g *gateway) closePool(ctx context.Context) error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		g.pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		g.log.Warn("connections to the database do not close, they are left")
+	}
+	return nil
 }
 
 // within gives one part of the shutdown a time of its own, so that one that

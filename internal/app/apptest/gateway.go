@@ -42,6 +42,18 @@ func Start(t testing.TB, text string) *Gateway {
 // StartWith is Start on a database of the test's choice.
 func StartWith(t testing.TB, text, databaseURL string) *Gateway {
 	t.Helper()
+	g := StartUnwell(t, text, databaseURL)
+	t.Cleanup(func() {
+		if err := g.Stop(); err != nil {
+			t.Errorf("stop the gateway: %v", err)
+		}
+	})
+	return g
+}
+
+// StartUnwell is StartWith for a gateway that may end with an error.
+func StartUnwell(t testing.TB, text, databaseURL string) *Gateway {
+	t.Helper()
 	cfg := parse(t, text, databaseURL)
 	pool, err := pgxpool.New(context.Background(), databaseURL)
 	if err != nil {
@@ -69,9 +81,7 @@ func StartWith(t testing.TB, text, databaseURL string) *Gateway {
 		})
 	}()
 	t.Cleanup(func() {
-		if err := g.Stop(); err != nil {
-			t.Errorf("stop the gateway: %v", err)
-		}
+		_ = g.Stop()
 		pool.Close()
 	})
 	select {
