@@ -75,7 +75,10 @@ func Configuration(more string, providers ...Provider) string {
 	}
 	text.WriteString("providers:\n")
 	for _, p := range providers {
-		fmt.Fprintf(&text, "  %s:\n    kind: openai\n    base_url: %s\n    api_key: sk-%s-secret\n    region: %s\n", p.Name, p.Upstream.URL, p.Name, p.Region)
+		fmt.Fprintf(&text, "  %s:\n    kind: openai\n    base_url: %s\n    region: %s\n", p.Name, p.Upstream.URL, p.Region)
+		if !strings.Contains(p.Extra, "api_keys:") {
+			fmt.Fprintf(&text, "    api_key: sk-%s-secret\n", p.Name)
+		}
 		if !strings.Contains(p.Extra, "timeouts:") {
 			text.WriteString("    timeouts: {connect: 30s, first_token: 30s, idle: 30s, total: 30s}\n")
 		}

@@ -8,6 +8,7 @@ import (
 
 var breakerScope = theme{
 	"SCO_01": rateLimitOfOneModelLeavesOthersAlone,
+	"SCO_03": limitOfOneKeyLeavesOthersServing,
 }
 
 func rateLimitOfOneModelLeavesOthersAlone(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 var retryFallback = theme{
 	"FAL_01": retriesAreOneLayer,
 	"FAL_03": circleOfConfigurationsIsRefused,
+	"FAL_05": smallerModelIsSkipped,
+	"FAL_06": skippedModelIsNoReason,
 	"FAL_07": openCircuitsSayWhenToComeBack,
 	"FAL_08": mixedCausesAreNoRateLimit,
 	"FAL_09": malformedRequestIsTheCallersFault,

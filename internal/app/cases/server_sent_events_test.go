@@ -12,6 +12,7 @@ import (
 var serverSentEvents = theme{
 	"SSE_01": characterCutByTheNetworkArrivesWhole,
 	"SSE_03": keepAliveCommentIsNoEventAndNoToken,
+	"SSE_05": pingIsNoEvent,
 	"SSE_07": dataLineMayBeLong,
 	"SSE_09": chunksWithoutChoicesPass,
 	"SSE_11": usageIsAskedForAndKeptFromWhoDidNotAsk,
@@ -50,6 +51,27 @@ func keepAliveCommentIsNoEventAndNoToken(t *testing.T) {
 			t.Errorf("first token of the %s came after %v ms, want 300 or more", what, row["ttft_ms"])
 		}
 	}
+}
+
+func pingIsNoEvent(t *testing.T) {
+	const silence, numbered = 350 * time.Millisecond, "id: 7\ndata: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"o\"},\"finish_reason\":null}]}\n\n"
+	a := apptest.NewUpstream(t, apptest.Stream(numbered, silence, apptest.Chunk("k"), apptest.FinishChunk, apptest.Done))
+	g := apptest.Start(t, apptest.OneTarget(a, serving("stream_keepalive: 100ms")))
+
+	answer := g.Post(t, apptest.StreamBody)
+
+	equal(t, "content", answer.Content(t), "ok")
+	if pings := strings.Count(answer.Body, ": ping\n"); pings < 2 {
+		t.Errorf("%d pings in %s of silence: %q", pings, silence, answer.Body)
+	}
+	// A decoder that dispatches at every blank line: each must end an event.
+	for event := range strings.SplitSeq(strings.TrimSuffix(answer.Body, "\n\n"), "\n\n") {
+		if !strings.Contains(event, "data: ") {
+			t.Errorf("a blank line ends no event: %q", event)
+		}
+	}
+	equal(t, "stream without its pings", strings.ReplaceAll(answer.Body, ": ping\n", ""), numbered+apptest.Chunk("k")+apptest.FinishChunk+apptest.Done)
+	rows(t, "attempts", g.Attempts(t, 1), succeeded("alpha"))
 }
 
 func dataLineMayBeLong(t *testing.T) {

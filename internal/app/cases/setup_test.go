@@ -47,6 +47,16 @@ func beta(b *apptest.Upstream, extra ...string) apptest.Provider {
 	return apptest.Provider{Name: "beta", Region: "r2", Upstream: b, Extra: strings.Join(extra, "\n")}
 }
 
+// serving is the section of the listeners with further keys, separated by commas.
+func serving(keys string) string {
+	return "server: {listen: \"127.0.0.1:0\", admin_listen: \"127.0.0.1:0\", " + keys + "}"
+}
+
+// gamma is the provider of a third target, with further keys, one per line.
+func gamma(c *apptest.Upstream, extra ...string) apptest.Provider {
+	return apptest.Provider{Name: "gamma", Region: "r3", Upstream: c, Extra: strings.Join(extra, "\n")}
+}
+
 // movingOn is the configuration chat over A and B that falls back on the given
 // classes only.
 func movingOn(classes string) string {

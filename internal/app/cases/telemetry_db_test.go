@@ -11,11 +11,54 @@ import (
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
 var telemetryDB = theme{
+	"TEL_01": anOutageCostsOnlyTheRowsThatFindNoRoom,
 	"TEL_03": everyRowOfAFlushIsKept,
 	"TEL_07": aSlowDatabaseStaysOffTheRequestPath,
+}
+
+// With the database down calls are answered as ever; what the queue holds is
+// written once when it returns, and the rest is counted.
+func anOutageCostsOnlyTheRowsThatFindNoRoom(t *testing.T) {
+	const queue, calls = 1000, 1500
+	link := apptest.NewLink(t, postgrestest.URL(t))
+	a := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.StartWith(t, apptest.OneTarget(a, fmt.Sprintf("telemetry: {flush_interval: 20ms, queue: %d}", queue)), link.URL)
+	took := func(n int) time.Duration {
+		each := make([]time.Duration, n)
+		inParallel(8, n, func(i int) {
+			answer := g.Post(t, apptest.ChatBody)
+			if answer.Status != http.StatusOK {
+				t.Errorf("call %d got %d %s", i, answer.Status, answer.Body)
+			}
+			each[i] = answer.Took
+		})
+		slices.Sort(each)
+		return each[n/2]
+	}
+	usual := took(200)
+	g.Runs(t, 200)
+
+	link.Cut()
+	// Waiting for the database would cost hundreds of milliseconds: it is tried
+	// again after a tenth of a second at the soonest.
+	if median := took(calls); median > 5*usual+50*time.Millisecond {
+		t.Errorf("the median call took %s while the database was down, %s before", median, usual)
+	}
+	g.AwaitMetric(t, "breakwater_telemetry_queue_length", fmt.Sprint(queue))
+	g.AwaitMetric(t, `breakwater_telemetry_dropped_rows_total{reason="queue_full"}`, fmt.Sprint(calls-queue))
+	g.AwaitMetric(t, "breakwater_database_degraded", "1")
+
+	link.Mend()
+	g.AwaitMetric(t, `breakwater_telemetry_rows_total{result="written"}`, fmt.Sprint(200+queue))
+	g.Runs(t, 200+queue)
+	g.Attempts(t, 200+queue)
+	g.AwaitMetric(t, `breakwater_telemetry_rows_total{result="dropped"}`, fmt.Sprint(calls-queue))
+	g.AwaitMetric(t, "breakwater_telemetry_queue_length", "0")
+	g.AwaitMetric(t, "breakwater_database_degraded", "0")
 }
 
 // Every call of one flush interval has its row, however many models they name.
@@ -69,6 +112,11 @@ func aSlowDatabaseStaysOffTheRequestPath(t *testing.T) {
 	if slowest := slices.Max(took); slowest >= atMost {
 		t.Errorf("the slowest call took %s: calls wait for the database", slowest)
 	}
+	inParallel(20, 20, func(int) { // others who use the pool meanwhile
+		if answer := apptest.Get(t, g.AdminURL+"/api/v1/runs?limit=1"); answer.Status != http.StatusOK {
+			t.Errorf("a list of runs got %d %s", answer.Status, answer.Body)
+		}
+	})
 	g.Runs(t, 0)
 
 	release()
