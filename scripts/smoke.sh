@@ -17,7 +17,7 @@ stop_group() { kill "-$2" -- "-$1" 2>/dev/null || true; }
 start() {
 	setsid make run >"$log" 2>&1 &
 	group=$!
-	for _ in $(seq 1 1200); do
+	for _ in $(seq 1 6000); do # a first build on a slow machine takes minutes
 		grep -q '^  curl ' "$log" && return 0
 		kill -0 "$group" 2>/dev/null || break
 		sleep 0.1
