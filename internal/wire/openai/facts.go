@@ -14,11 +14,11 @@ import (
 
 // ReadFacts finds out, in one pass and without decoding, what the gateway has
 // to know of a chat request. It returns a *RequestError for a body that is not
-// JSON, has a duplicate key or nests too deeply, and for a field that the
-// gateway reads and that has the wrong type.
+// JSON, has a duplicate key, nests too deeply or holds a number that is no
+// double, and for a field that the gateway reads and that has the wrong type.
 func ReadFacts(body []byte) (llm.Facts, error) {
-	if tooDeep(body) {
-		return llm.Facts{}, &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body is nested more than %d levels deep.", maxDepth)}
+	if err := checkShape(body); err != nil {
+		return llm.Facts{}, err
 	}
 	var r request
 	if err := json.Unmarshal(body, &r); err != nil {

@@ -24,7 +24,7 @@ func TestReadFacts(t *testing.T) {
 			want: llm.Facts{Model: "chat", ModelSpan: llm.Span{Start: 9, End: 15}},
 		},
 		"white space and unknown fields": {
-			body: " {\n \"x\": [1e400, {\"model\": \"no\"}],\n \"messages\": [] , \"model\" : \"chat\" } \n",
+			body: " {\n \"x\": [1e300, {\"model\": \"no\"}],\n \"messages\": [] , \"model\" : \"chat\" } \n",
 			want: llm.Facts{Model: "chat", ModelSpan: llm.Span{Start: 63, End: 69}},
 		},
 		"escaped names and values": {
@@ -60,6 +60,14 @@ func TestReadFacts(t *testing.T) {
 		"limit of none":     {body: `{"model":"m","messages":[],"max_tokens":-1}`, want: facts(0)},
 		"as deep as allowed": {
 			body: `{"model":"m","messages":[],"x":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}`,
+			want: facts(0),
+		},
+		"numbers as large as allowed": {
+			body: `{"model":"m","messages":[],"x":[1.7e308,-1E-400,` + strings.Repeat("9", 308) + `,0.` + strings.Repeat("3", 390) + `]}`,
+			want: facts(0),
+		},
+		"large numbers in text": {
+			body: `{"model":"m","messages":[],"x":"1e999 \"1e999"}`,
 			want: facts(0),
 		},
 		"brackets in text": {
@@ -99,6 +107,9 @@ func TestReadFactsRefuses(t *testing.T) {
 		"a duplicate deep down": {`{"model":"m","messages":[{"content":"a","content":"b"}]}`, openai.CodeInvalidJSON, "messages.0.content"},
 		"a duplicate elsewhere": {`{"model":"m","messages":[],"x":{"y":1,"y":2}}`, openai.CodeInvalidJSON, "x.y"},
 		"deep nesting":          {`{"model":"m","messages":[],"x":` + nested + `}`, openai.CodeInvalidJSON, ""},
+		"a number too large":    {`{"model":"m","messages":[],"x":[1,-1e309]}`, openai.CodeInvalidJSON, ""},
+		"a number too long":     {`{"model":"m","messages":[],"x":1` + strings.Repeat("0", 400) + `}`, openai.CodeInvalidJSON, ""},
+		"no number":             {`{"model":"m","messages":[],"x":1e}`, openai.CodeInvalidJSON, ""},
 		"invalid UTF-8":         {"{\"model\":\"m\",\"messages\":[],\"x\":\"\xff\"}", openai.CodeInvalidJSON, ""},
 		"half a surrogate pair": {`{"model":"m","messages":[],"x":"\ud800"}`, openai.CodeInvalidJSON, ""},
 		"an array":              {`[]`, openai.CodeInvalidValue, ""},
@@ -116,7 +127,7 @@ func TestReadFactsRefuses(t *testing.T) {
 		"a second stream":       {`{"model":"m","messages":[],"\u017ftream":true}`, openai.CodeInvalidValue, "\u017ftream"},
 		"limit a string":        {`{"model":"m","messages":[],"max_tokens":"9"}`, openai.CodeInvalidValue, "max_tokens"},
 		"limit a fraction":      {`{"model":"m","messages":[],"max_tokens":1.5}`, openai.CodeInvalidValue, "max_tokens"},
-		"limit out of reach":    {`{"model":"m","messages":[],"max_completion_tokens":1e999}`, openai.CodeInvalidValue, "max_completion_tokens"},
+		"limit out of reach":    {`{"model":"m","messages":[],"max_completion_tokens":1e300}`, openai.CodeInvalidValue, "max_completion_tokens"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
