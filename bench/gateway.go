@@ -11,7 +11,8 @@ import (
 )
 
 // configuration has everything on: retries and places per provider, a second
-// target, circuits, prices, reordering by health, a record of every call.
+// target, declared windows, circuits, prices, reordering by health, a record of
+// every call.
 const configuration = `server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}
 log: {format: json}
 auth: {mode: open}
@@ -22,12 +23,12 @@ providers:
     kind: openai
     base_url: http://%[2]s/v1
     api_key: sk-first
-    models: {m1: {input: 0.40, cached_input: 0.10, output: 1.60}}
+    models: {m1: {input: 0.40, cached_input: 0.10, output: 1.60, context_window: 128000}}
   second:
     kind: openai
     base_url: http://%[2]s/v1
     api_key: sk-second
-    models: {m1: {input: 0.60, cached_input: 0.15, output: 2.40}}
+    models: {m1: {input: 0.60, cached_input: 0.15, output: 2.40, context_window: 128000}}
 configurations:
   chat:
     targets:
