@@ -32,6 +32,9 @@ printed_curl() {
 	sed -n '/^  curl /,/[^\\]$/p' "$log" | sed 's/curl /curl -sS /' | bash
 }
 
+# newest prints the id of the last recorded run, or nothing.
+newest() { curl -fsS "$1?limit=1" | grep -oE '"run_id":"[0-9a-f-]+"' | cut -d'"' -f4 || true; }
+
 smoke() {
 	log=$(mktemp)
 	export PORT ADMIN_PORT
@@ -40,17 +43,18 @@ smoke() {
 
 	local begun=$SECONDS
 	start
+	local runs="http://127.0.0.1:$ADMIN_PORT/api/v1/runs" before run
+	before=$(newest "$runs")
 	answer=$(printed_curl)
 	grep -q '"chat.completion"' <<<"$answer" || { echo "smoke: the printed curl answered: $answer" >&2; return 1; }
 	echo "smoke: $(id -un): answered after $((SECONDS - begun)) s"
 
-	local runs="http://127.0.0.1:$ADMIN_PORT/api/v1/runs" run=""
-	for _ in $(seq 1 50); do
-		run=$(curl -fsS "$runs" | grep -oE '"run_id":"[0-9a-f-]+"' | head -n 1 | cut -d'"' -f4)
-		[ -z "$run" ] || break
+	for _ in $(seq 1 100); do
+		run=$(newest "$runs")
+		[ "$run" = "$before" ] || break
 		sleep 0.1
 	done
-	[ -n "$run" ] || { echo "smoke: the run was not recorded" >&2; return 1; }
+	[ "$run" != "$before" ] || { echo "smoke: the run was not recorded" >&2; return 1; }
 
 	stop_group "$group" KILL
 	wait "$group" 2>/dev/null || true
