@@ -37,6 +37,8 @@ func (t target) why() string {
 		return "No call yet"
 	case t.off():
 		return "Switched off: every call goes through"
+	case c.State == breaker.Closed && c.Failures > uint64(c.ConsecutiveFailures):
+		return share(c)
 	case c.State == breaker.Closed && c.ConsecutiveFailures > 0:
 		return count(c.ConsecutiveFailures, "failure") + " in a row"
 	default:
@@ -50,6 +52,8 @@ func reasonInWords(c breaker.Snapshot) string {
 		return ""
 	case breaker.ReasonConsecutive:
 		return count(c.ConsecutiveFailures, "failure") + " in a row"
+	case breaker.ReasonFailureRate:
+		return share(c)
 	case breaker.ReasonRetryAfter:
 		return askedToWait(c.Cause)
 	case breaker.ReasonHalfOpen:
@@ -65,6 +69,11 @@ func reasonInWords(c breaker.Snapshot) string {
 	default:
 		return c.Reason
 	}
+}
+
+// share says how many of the latest calls failed.
+func share(c breaker.Snapshot) string {
+	return grouped(c.Failures) + " of the last " + count(c.Calls, "call") + " failed"
 }
 
 // askedToWait says who wants the circuit to stay open so long.

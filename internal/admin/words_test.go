@@ -60,7 +60,7 @@ var noon = time.Date(2026, 11, 29, 21, 45, 0, 0, time.UTC)
 func TestEveryReasonIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{
-		breaker.ReasonConsecutive, breaker.ReasonRetryAfter, breaker.ReasonHalfOpen, breaker.ReasonProbeSuccess,
+		breaker.ReasonConsecutive, breaker.ReasonFailureRate, breaker.ReasonRetryAfter, breaker.ReasonHalfOpen, breaker.ReasonProbeSuccess,
 		breaker.ReasonProbeFailure, breaker.ReasonProbeLost, breaker.ReasonHalfOpenTimeout,
 	} {
 		if got := reasonInWords(breaker.Snapshot{Reason: reason}); got == reason || got == "" {
@@ -81,8 +81,14 @@ func TestStatesInWords(t *testing.T) {
 		"never called": {breaker.Snapshot{}, "Closed", "No call yet", ""},
 		"closed":       {breaker.Snapshot{Key: "k", Enabled: true}, "Closed", "", ""},
 		"on a streak":  {breaker.Snapshot{Key: "k", Enabled: true, ConsecutiveFailures: 2}, "Closed", "2 failures in a row", ""},
-		"recovered":    {breaker.Snapshot{Key: "k", Enabled: true, Reason: breaker.ReasonProbeSuccess}, "Closed", "A probe succeeded", ""},
-		"no breaker":   {breaker.Snapshot{Key: "k"}, "Off", "Switched off: every call goes through", ""},
+		"some failed":  {breaker.Snapshot{Key: "k", Enabled: true, Calls: 1200, Failures: 3, ConsecutiveFailures: 1}, "Closed", "3 of the last 1,200 calls failed", ""},
+		"only failed":  {breaker.Snapshot{Key: "k", Enabled: true, Calls: 2, Failures: 2, ConsecutiveFailures: 2}, "Closed", "2 failures in a row", ""},
+		"too many failed": {
+			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Open, Eligible: true, Reason: breaker.ReasonFailureRate, Cause: "server_error", Calls: 10, Failures: 6},
+			"Open", "6 of the last 10 calls failed (server_error)", "With the next call",
+		},
+		"recovered":  {breaker.Snapshot{Key: "k", Enabled: true, Reason: breaker.ReasonProbeSuccess}, "Closed", "A probe succeeded", ""},
+		"no breaker": {breaker.Snapshot{Key: "k"}, "Off", "Switched off: every call goes through", ""},
 		"told to wait": {
 			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Open, Reason: breaker.ReasonRetryAfter, Cause: "rate_limit", RetryAfter: 90 * time.Second},
 			"Open", "The provider asked to be left alone (rate_limit)", "In 1 min 30 s",

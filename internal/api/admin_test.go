@@ -53,7 +53,8 @@ func (c *console) get(t *testing.T, path string) reply {
 }
 
 var policySettings = breaker.Settings{
-	Enabled: true, FailureThreshold: 5, Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute,
+	Enabled: true, FailureThreshold: 5, FailureRate: breaker.All / 2, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
+	Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute,
 	CooldownJitter: 0.25, MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 	MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
 }

@@ -32,8 +32,9 @@ type circuitView struct {
 	Since               *time.Time `json:"since"`
 	RetryAfterMS        int64      `json:"retry_after_ms"` // 0 = the next call is admitted, or is a probe
 	Eligible            bool       `json:"eligible"`       // open, and the next call is a probe
-	Calls               uint64     `json:"calls"`
+	Calls               uint64     `json:"calls"`          // in the window; while open, those that opened it
 	Failures            uint64     `json:"failures"`
+	FailureRate         *float64   `json:"failure_rate"` // null below min_calls
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	Rejected            uint64     `json:"rejected"`
 	Policy              string     `json:"policy"`
@@ -139,7 +140,7 @@ func viewCircuit(s breaker.Snapshot, policy Policy) circuitView {
 		State: s.State.String(), Reason: known(s.Reason), Class: known(s.Cause),
 		Generation: s.Generation, Since: knownTime(s.Since),
 		RetryAfterMS: roundUp(s.RetryAfter, time.Millisecond), Eligible: s.Eligible,
-		Calls: s.Calls, Failures: s.Failures, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
+		Calls: s.Calls, Failures: s.Failures, FailureRate: s.FailureRate, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
 		Policy: policy.Name,
 	}
 }

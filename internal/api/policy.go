@@ -11,23 +11,44 @@ type Policy struct {
 // policyView are a circuit's settings under the names of the configuration,
 // durations in milliseconds.
 type policyView struct {
-	Enabled            bool    `json:"enabled"`
-	FailureThreshold   int     `json:"failure_threshold"`
-	CooldownMS         int64   `json:"cooldown_ms"`
-	CooldownMultiplier float64 `json:"cooldown_multiplier"`
-	MaxCooldownMS      int64   `json:"max_cooldown_ms"`
-	CooldownJitter     float64 `json:"cooldown_jitter"`
-	MaxRetryAfterMS    int64   `json:"max_retry_after_ms"`
-	HalfOpenCalls      int     `json:"half_open_calls"`
-	SuccessThreshold   int     `json:"success_threshold"`
-	MaxHalfOpenMS      int64   `json:"max_half_open_ms"`
-	LeaseMS            int64   `json:"lease_ms"`
-	StepDecayMS        int64   `json:"step_decay_ms"`
+	Enabled            bool       `json:"enabled"`
+	FailureThreshold   int        `json:"failure_threshold"`
+	FailureRate        float64    `json:"failure_rate_threshold"`
+	RateTest           string     `json:"rate_test"`
+	Window             windowView `json:"window"`
+	MinCalls           int        `json:"min_calls"`
+	CooldownMS         int64      `json:"cooldown_ms"`
+	CooldownMultiplier float64    `json:"cooldown_multiplier"`
+	MaxCooldownMS      int64      `json:"max_cooldown_ms"`
+	CooldownJitter     float64    `json:"cooldown_jitter"`
+	MaxRetryAfterMS    int64      `json:"max_retry_after_ms"`
+	HalfOpenCalls      int        `json:"half_open_calls"`
+	SuccessThreshold   int        `json:"success_threshold"`
+	MaxHalfOpenMS      int64      `json:"max_half_open_ms"`
+	LeaseMS            int64      `json:"lease_ms"`
+	StepDecayMS        int64      `json:"step_decay_ms"`
+}
+
+// windowView is a window of one type or the other.
+type windowView struct {
+	Type    string `json:"type"`
+	Size    int    `json:"size,omitempty"` // calls
+	SizeMS  int64  `json:"size_ms,omitempty"`
+	Buckets int    `json:"buckets,omitempty"`
+}
+
+func viewWindow(w breaker.Window) windowView {
+	if w.Calls > 0 {
+		return windowView{Type: "count", Size: w.Calls}
+	}
+	return windowView{Type: "time", SizeMS: w.Span.Milliseconds(), Buckets: w.Buckets}
 }
 
 func viewPolicy(s breaker.Settings) policyView {
 	return policyView{
 		Enabled: s.Enabled, FailureThreshold: s.FailureThreshold,
+		FailureRate: float64(s.FailureRate) / float64(breaker.All), RateTest: s.RateTest.String(),
+		Window: viewWindow(s.Window), MinCalls: s.MinCalls,
 		CooldownMS: s.Cooldown.Milliseconds(), CooldownMultiplier: s.CooldownMultiplier,
 		MaxCooldownMS: s.MaxCooldown.Milliseconds(), CooldownJitter: s.CooldownJitter,
 		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(),

@@ -143,6 +143,10 @@ func breakerSettings(c config.CircuitBreaker) breaker.Settings {
 	return breaker.Settings{
 		Enabled:            c.Enabled,
 		FailureThreshold:   c.FailureThreshold,
+		FailureRate:        breaker.Rate(c.FailureRate),
+		RateTest:           rateTest(c.RateTest),
+		Window:             window(c.Window),
+		MinCalls:           c.MinCalls,
 		Cooldown:           c.Cooldown,
 		CooldownMultiplier: c.CooldownMultiplier,
 		MaxCooldown:        c.MaxCooldown,
@@ -156,4 +160,18 @@ func breakerSettings(c config.CircuitBreaker) breaker.Settings {
 		MaxNeutral:         breaker.DefaultMaxNeutral,
 		IdleTTL:            breaker.DefaultIdleTTL,
 	}
+}
+
+func rateTest(name string) breaker.RateTest {
+	if name == breaker.AtLeast.String() {
+		return breaker.AtLeast
+	}
+	return breaker.Above
+}
+
+func window(w config.Window) breaker.Window {
+	if w.Type == config.WindowCount {
+		return breaker.Window{Calls: w.Size.Calls}
+	}
+	return breaker.Window{Span: w.Size.Span, Buckets: w.Buckets}
 }

@@ -11,6 +11,7 @@ import (
 func benchSettings(string) breaker.Settings {
 	return breaker.Settings{
 		Enabled: true, FailureThreshold: 5,
+		FailureRate: breaker.All / 2, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
 		Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0.25,
 		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,

@@ -5,11 +5,12 @@
 // means, success, failure or neutral. It must not know HTTP, providers,
 // databases or wall clocks.
 //
-// The rules are in the pure core (machine.go, episode.go, streak.go,
-// cooldown.go): state and input and now give the next state and at most one
-// transition. The shell (registry.go, circuit.go, permit.go, sweep.go) holds
-// the clock, the locks and the one ticker. A closed circuit admits a call with
-// one atomic load. Rule numbers (R8) and transitions (T6) in comments are those
+// The rules are in the pure core (machine.go, episode.go, streak.go, rate.go,
+// window.go, cooldown.go): state and input and now give the next state and at
+// most one transition. The shell (registry.go, circuit.go, tab.go, permit.go,
+// sweep.go) holds the clock, the locks and the one ticker. A closed circuit
+// admits a call with one atomic load and counts its success with one atomic
+// add. Rule numbers (R8) and transitions (T6) in comments are those
 // of the breaker's specification.
 package breaker
 
@@ -59,6 +60,9 @@ type Outcome struct {
 	// OpenFor > 0 opens the circuit for exactly that long (T4), whatever the
 	// counters say, up to Settings.MaxRetryAfter.
 	OpenFor time.Duration
+	// At is when the call ended, by Registry.Now; 0 lets the circuit read the
+	// clock itself, where it needs to.
+	At time.Duration
 	// Took is how long the call lasted. A failure streak decays by the time
 	// that passes without a call, so slow failures need it to add up (R27).
 	Took time.Duration

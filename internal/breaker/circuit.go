@@ -14,6 +14,7 @@ type circuit struct {
 
 	word     atomic.Uint64
 	gate     atomic.Pointer[gate] // nil unless open
+	tab      atomic.Pointer[tab]  // nil while successes take the lock
 	rejected atomic.Uint64
 	tally    tally
 
@@ -22,8 +23,8 @@ type circuit struct {
 	version  uint64    // of the policy in force
 	off      bool      // that policy does not enable the circuit
 	settings *Settings // of the last policy that did
-	base     samples   // of the tally when the generation began
 	opened   Counts    // what opened it, while open
+	ended    uint64    // calls that were counted, over the life of the circuit
 	idle     idleness
 }
 
@@ -32,29 +33,17 @@ type gate struct {
 	generation     uint64
 	cause          string
 	until, openFor time.Duration
+	latest         atomic.Pointer[Refusal]
 }
 
 // tally counts over the life of a circuit; the counters only ever grow.
 type tally struct {
-	successes, failures, neutrals      atomic.Uint64
-	stale, expired, doubleDone, probes atomic.Uint64
-}
-
-// samples are the outcomes that say something.
-type samples struct{ successes, failures uint64 }
-
-func (t *tally) samples() samples {
-	return samples{successes: t.successes.Load(), failures: t.failures.Load()}
-}
-
-// settled changes whenever a call ends, however it ends.
-func (t *tally) settled() uint64 {
-	return t.successes.Load() + t.failures.Load() + t.neutrals.Load() + t.stale.Load()
+	neutrals, stale, expired, doubleDone, probes atomic.Uint64
 }
 
 func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit {
 	s := p.of(key)
-	c := &circuit{registry: r, key: key, machine: newMachine(now), version: p.version, off: !s.Enabled, settings: s}
+	c := &circuit{registry: r, key: key, machine: newMachine(s, now), version: p.version, off: !s.Enabled, settings: s}
 	c.idle.since = now
 	c.publish()
 	return c
@@ -111,7 +100,11 @@ func (c *circuit) within(cl claim, d time.Duration) {
 
 // settle is the slow path of Permit.Done.
 func (c *circuit) settle(cl claim, o Outcome) Settlement {
-	in := c.lock(c.registry.instant())
+	in := c.registry.instant()
+	if o.At > 0 {
+		in.now = o.At
+	}
+	in = c.lock(in)
 	if c.look()&evicted == 0 {
 		defer c.mu.Unlock()
 		return c.settleLocked(cl, o, in)
@@ -137,6 +130,9 @@ func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
 	s, t := c.machine.settle(cl, o, in)
 	c.count(s, o.Kind)
 	c.apply(t)
+	if s == Applied && o.Kind == Success {
+		c.openTab(in)
+	}
 	return s
 }
 
@@ -145,18 +141,23 @@ func (c *circuit) count(s Settlement, k Kind) {
 	case s == Stale:
 		c.tally.stale.Add(1)
 	case s == Expired: // counted with the transition that it caused
-	case k == Success:
-		c.tally.successes.Add(1)
-	case k == Failure:
-		c.tally.failures.Add(1)
-	default:
+	case k == Neutral:
 		c.tally.neutrals.Add(1)
+	default:
+		c.ended++
 	}
 }
 
-// lock takes mu and returns the instant with the settings that govern it.
+// settled changes whenever a call ends, however it ends. The caller holds mu.
+func (c *circuit) settled() uint64 {
+	return c.ended + c.tally.neutrals.Load() + c.tally.stale.Load()
+}
+
+// lock takes mu, brings the machine up to date and returns the instant with the
+// settings that govern it.
 func (c *circuit) lock(in instant) instant {
 	c.mu.Lock()
+	c.closeTab()
 	in.settings = c.settings
 	return in
 }
@@ -165,13 +166,11 @@ func (c *circuit) lock(in instant) instant {
 // who listen and to the sweeper. The caller holds mu.
 func (c *circuit) apply(t *transition) {
 	if t != nil {
-		counts := c.counts(t.from, t.counts)
 		if t.to == Open {
-			c.opened = counts
+			c.opened = t.counts
 		}
-		c.base = c.tally.samples()
 		c.tally.expired.Add(uint64(t.expired))
-		c.registry.tell(c.key, t, counts)
+		c.registry.tell(c.key, t)
 	}
 	c.publish()
 	if t != nil && t.to == HalfOpen {
@@ -184,9 +183,6 @@ func (c *circuit) apply(t *transition) {
 func (c *circuit) publish() {
 	m := &c.machine
 	w := newWord(m.generation, m.state) | c.look()&evicted
-	if m.streak.failures > 0 {
-		w |= streaking
-	}
 	if c.off {
 		w |= off
 	}
@@ -203,17 +199,6 @@ func (c *circuit) publishGate() {
 	c.gate.Store(&gate{generation: m.generation, cause: m.cause, until: m.openUntil, openFor: m.openFor})
 }
 
-// counts completes what the machine counted in a state with the samples of a
-// closed circuit, which do not go through it. The caller holds mu.
-func (c *circuit) counts(in State, counted Counts) Counts {
-	if in == Closed {
-		now := c.tally.samples()
-		counted.Failures = now.failures - c.base.failures
-		counted.Calls = counted.Failures + now.successes - c.base.successes
-	}
-	return counted
-}
-
 func (c *circuit) refusal(d decision) *Refusal {
 	m := &c.machine
 	return &Refusal{
@@ -222,22 +207,30 @@ func (c *circuit) refusal(d decision) *Refusal {
 	}
 }
 
+// refusal says the same to all who come in the same second.
 func (g *gate) refusal(key string, now time.Duration) *Refusal {
-	return &Refusal{
-		Key: key, State: Open, Reason: ReasonCircuitOpen, RetryAfter: wholeSeconds(min(g.until-now, g.openFor)),
+	wait := wholeSeconds(min(g.until-now, g.openFor))
+	if r := g.latest.Load(); r != nil && r.RetryAfter == wait {
+		return r
+	}
+	r := &Refusal{
+		Key: key, State: Open, Reason: ReasonCircuitOpen, RetryAfter: wait,
 		Cause: g.cause, Generation: g.generation,
 	}
+	g.latest.Store(r)
+	return r
 }
 
 // adopt takes the settings of a policy unless it has newer ones. They apply
 // from the next evaluation on; nothing that was counted is lost (R45).
 func (c *circuit) adopt(p *policy) {
 	s := p.of(c.key)
-	c.mu.Lock()
+	c.lock(instant{})
 	defer c.mu.Unlock()
 	if p.version > c.version {
 		c.version, c.off = p.version, !s.Enabled
 		if s.Enabled {
+			c.machine.adopt(c.settings, s)
 			c.settings = s
 		}
 		c.publish()
@@ -247,7 +240,7 @@ func (c *circuit) adopt(p *policy) {
 // snapshot reads the circuit and changes nothing.
 func (c *circuit) snapshot() Snapshot {
 	now := c.registry.now()
-	c.mu.Lock()
+	c.lock(instant{})
 	defer c.mu.Unlock()
 	s := Snapshot{
 		Key: c.key, Enabled: !c.off,
@@ -267,12 +260,26 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 	s.RetryAfter = m.remaining(now)
 	s.Eligible = m.state == Open && s.RetryAfter == 0
 
-	counts := c.counts(m.state, m.counts())
+	counts := m.counts(now)
 	if m.state == Open {
 		counts = c.opened
 	}
 	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
+	s.FailureRate = c.rate(counts)
 	if m.state == Closed && m.streak.faded(now, 0, c.settings.memory()) {
 		s.ConsecutiveFailures = 0
 	}
+}
+
+// rate is the share of failures; nil while there are too few calls to speak of
+// one (R26). An episode has no more of them than it has slots.
+func (c *circuit) rate(n Counts) *float64 {
+	least := c.settings.minCalls()
+	if e := c.machine.episode; e != nil {
+		least = min(least, uint64(len(e.slots)))
+	}
+	if n.Calls < max(1, least) {
+		return nil
+	}
+	return new(float64(n.Failures) / float64(n.Calls))
 }

@@ -22,7 +22,8 @@ type Event struct {
 // ActorBreaker is the actor of the transitions that a circuit makes by itself.
 const ActorBreaker = "breaker"
 
-// Counts are the outcomes that were recorded in one generation.
+// Counts are the outcomes that the window of a closed circuit shows, or the
+// verdicts of a half-open one.
 type Counts struct {
 	Calls               uint64 `json:"calls"` // successes and failures; neutral ones are no sample
 	Failures            uint64 `json:"failures"`

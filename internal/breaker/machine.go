@@ -5,6 +5,7 @@ import "time"
 // Why a circuit moved, as events, metrics and snapshots spell it.
 const (
 	ReasonConsecutive     = "consecutive"
+	ReasonFailureRate     = "failure_rate"
 	ReasonRetryAfter      = "retry_after"
 	ReasonHalfOpen        = "half_open"
 	ReasonProbeSuccess    = "probe_success"
@@ -30,7 +31,10 @@ type machine struct {
 	cause                string        // of the failure that opened it; empty while closed
 
 	backoff backoff
-	streak  streak // while closed
+	// The rest of this group is of a closed circuit.
+	streak streak
+	window window
+	blamed string // the cause of the latest failure
 
 	openUntil time.Duration // while open
 	openFor   time.Duration
@@ -51,11 +55,9 @@ type transition struct {
 	reason     string
 	cause      string
 	generation uint64
-	// counts are those of the state left, as far as the machine keeps them: the
-	// streak of a closed circuit, the verdicts of an episode.
-	counts  Counts
-	expired int // leases whose end made it
-	openFor time.Duration
+	counts     Counts // of the state left
+	expired    int    // leases whose end made it
+	openFor    time.Duration
 }
 
 // decision is the answer to a call that asks to go.
@@ -74,8 +76,8 @@ type claim struct {
 	early      bool // the first token was the verdict of this probe
 }
 
-func newMachine(now time.Duration) machine {
-	return machine{generation: firstGeneration, since: now, backoff: backoff{healthySince: now}}
+func newMachine(s *Settings, now time.Duration) machine {
+	return machine{generation: firstGeneration, since: now, backoff: backoff{healthySince: now}, window: newWindow(s.Window)}
 }
 
 // acquire decides whether a call may go.
@@ -136,22 +138,56 @@ func (m *machine) current(c claim) bool {
 	return c.early && m.state == Closed && c.generation == m.previous
 }
 
-// record counts an outcome in a closed circuit (T1, T4).
+// record counts an outcome in a closed circuit and evaluates what it makes of
+// it. A success may open, too: it can be the one that makes the rate known, or
+// the first after others have left the window (R24).
 func (m *machine) record(o Outcome, in instant) *transition {
 	switch o.Kind {
 	case Success:
 		m.endStreak(in.now)
+		m.window.slide(in.now)
+		m.window.succeed(1)
 	case Failure:
 		m.fade(o.Took, in)
 		m.streak.fail(in.now)
+		m.window.slide(in.now)
+		m.window.fail()
+		m.blamed = o.Cause
 	}
 	switch {
 	case o.OpenFor > 0:
 		return m.hint(o, in)
-	case o.Kind == Failure && in.settings.streakReached(m.streak.failures):
-		return m.trip(ReasonConsecutive, o.Cause, in)
+	case o.Kind == Neutral:
+		return nil
+	default:
+		return m.evaluate(in)
+	}
+}
+
+// evaluate opens a closed circuit whose streak or rate has come to its limit
+// (T1, T2): once, for the first of the two that has.
+func (m *machine) evaluate(in instant) *transition {
+	switch s := in.settings; {
+	case s.streakReached(m.streak.failures):
+		return m.trip(ReasonConsecutive, m.blamed, in)
+	case s.rateExceeded(m.window.counts(in.now)):
+		return m.trip(ReasonFailureRate, m.blamed, in)
 	default:
 		return nil
+	}
+}
+
+// unmoved reports whether, as long as the window is steady, a success would
+// change nothing but its count.
+func (m *machine) unmoved(in instant) bool {
+	return m.state == Closed && m.streak.failures == 0 && in.settings.safe(m.window.counts(in.now))
+}
+
+// adopt takes the settings that govern from now on. What was counted stays
+// unless the window has another shape (R45).
+func (m *machine) adopt(was, s *Settings) {
+	if was.Window != s.Window {
+		m.window = newWindow(s.Window)
 	}
 }
 
@@ -266,20 +302,22 @@ func (m *machine) close(in instant) *transition {
 
 // move enters a state with everything counted in the old one cleared (R29).
 func (m *machine) move(to State, reason string, now time.Duration) *transition {
-	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts()}
+	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts(now)}
 	m.previous, m.generation = m.generation, t.generation
 	m.state, m.reason, m.since = to, reason, now
-	m.streak, m.episode = streak{}, nil
+	m.streak, m.episode, m.blamed = streak{}, nil, ""
+	m.window.clear()
 	m.openUntil, m.openFor = 0, 0
 	return t
 }
 
-// counts are what the machine itself counts of the present state.
-func (m *machine) counts() Counts {
+// counts are those of the present state.
+func (m *machine) counts(now time.Duration) Counts {
 	if e := m.episode; e != nil {
 		return Counts{Calls: uint64(e.successes + e.failures), Failures: uint64(e.failures)}
 	}
-	return Counts{ConsecutiveFailures: m.streak.failures}
+	seen := m.window.counts(now)
+	return Counts{Calls: seen.calls, Failures: seen.failures, ConsecutiveFailures: m.streak.failures}
 }
 
 // probe leases a slot, or refuses when there is none (T10, T11).
@@ -336,7 +374,7 @@ func (m *machine) fade(took time.Duration, in instant) {
 // pristine reports whether a circuit has nothing to remember: one made anew
 // would behave the same (R39). It works on a copy.
 func (m machine) pristine(in instant) bool {
-	if m.state != Closed {
+	if m.state != Closed || !m.window.forgotten(in.now) {
 		return false
 	}
 	m.fade(0, in)

@@ -9,6 +9,7 @@ import (
 func testSettings() Settings {
 	return Settings{
 		Enabled: true, FailureThreshold: 1,
+		Window: Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
 		Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute,
 		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
@@ -19,7 +20,7 @@ func testSettings() Settings {
 // inState returns a machine in a state, with every slot of an episode taken.
 func inState(t *testing.T, s State, in instant) machine {
 	t.Helper()
-	m := newMachine(0)
+	m := newMachine(in.settings, 0)
 	if s == Closed {
 		return m
 	}

@@ -59,7 +59,7 @@ func newWalk(t *rapid.T) *walk {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	s := Settings{
-		Enabled: true, FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure_threshold"),
+		Enabled: true, FailureThreshold: rapid.IntRange(0, 4).Draw(t, "failure_threshold"),
 		Cooldown: seconds("cooldown", 1, 30), CooldownMultiplier: float64(rapid.IntRange(1, 3).Draw(t, "multiplier")),
 		CooldownJitter: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "jitter"), StepDecay: seconds("step_decay", 1, 60),
 		MaxRetryAfter: seconds("max_retry_after", 5, 100), HalfOpenCalls: n, SuccessThreshold: rapid.IntRange(1, n).Draw(t, "success_threshold"),
@@ -67,6 +67,7 @@ func newWalk(t *rapid.T) *walk {
 		MaxNeutral: rapid.IntRange(1, 4).Draw(t, "max_neutral"), IdleTTL: seconds("idle_ttl", 1, 60),
 	}
 	s.MaxCooldown = s.Cooldown + seconds("max_cooldown", 0, 300)
+	drawRate(t, &s)
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,23 @@ func newWalk(t *rapid.T) *walk {
 		Jitter:   func() float64 { return w.model.jitter },
 	})
 	return w
+}
+
+// drawRate draws a rate that some circuits open by, over either kind of window.
+func drawRate(t *rapid.T, s *Settings) {
+	s.FailureRate = rapid.SampledFrom([]Rate{0, 250_000, 333_333, 500_000, 999_999, All}).Draw(t, "rate")
+	if s.FailureThreshold == 0 && s.FailureRate == 0 {
+		s.FailureRate = 600_000
+	}
+	s.RateTest = rapid.SampledFrom([]RateTest{Above, AtLeast}).Draw(t, "rate_test")
+	s.MinCalls = rapid.IntRange(1, 8).Draw(t, "min_calls")
+	if rapid.Bool().Draw(t, "of calls") {
+		s.Window = Window{Calls: rapid.SampledFrom([]int{1, 2, 3, 5, 64, 70}).Draw(t, "calls")}
+		return
+	}
+	s.Window.Calls = 0
+	s.Window.Buckets = rapid.IntRange(1, 10).Draw(t, "buckets")
+	s.Window.Span = time.Duration(rapid.IntRange(100, 60_000).Draw(t, "span")) * time.Millisecond
 }
 
 func (w *walk) acquire(t *rapid.T) {
@@ -172,7 +190,7 @@ func (w *walk) evict(t *rapid.T) {
 		if !w.model.forgettable() {
 			t.Fatalf("evicted with something to remember: %+v", w.model)
 		}
-		w.model.calls, w.model.failures, w.model.past = 0, 0, nil
+		w.model.past = nil
 		for _, p := range w.permits {
 			p.model.outlast(w.model)
 		}
@@ -196,14 +214,16 @@ func (w *walk) compare(t *rapid.T) {
 		RetryAfter  time.Duration
 		Calls       uint64
 		Failures    uint64
+		Rate        string
 		Consecutive int
 	}
 	m := w.model
-	want := seen{m.state, m.state == Open && m.now >= m.openUntil, 0, m.calls, m.failures, m.streakNow()}
+	n := m.shown()
+	want := seen{m.state, m.state == Open && m.now >= m.openUntil, 0, n.calls, n.failures, m.rateNow(n), m.streakNow()}
 	if m.state == Open {
 		want.RetryAfter = max(0, m.openUntil-m.now)
 	}
-	got := seen{s.State, s.Eligible, s.RetryAfter, s.Calls, s.Failures, s.ConsecutiveFailures}
+	got := seen{s.State, s.Eligible, s.RetryAfter, s.Calls, s.Failures, rateText(s.FailureRate), s.ConsecutiveFailures}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("snapshot (-model +circuit):\n%s", diff)
 	}
@@ -227,8 +247,8 @@ type model struct {
 	idleMoments []span // of the episode, without a live lease
 	idleFrom    time.Duration
 
-	calls, failures uint64
-	openedBy        int // failures in a row that opened it
+	counted  samples // what opened it, or the verdicts of the episode
+	openedBy int     // failures in a row that opened it
 }
 
 type ending struct {
@@ -330,21 +350,34 @@ func (m *model) current(p *modelPermit) bool {
 func (m *model) recordClosed(o Outcome) {
 	if o.Kind != Neutral {
 		m.past = append(m.past, ending{m.now, o.Took, o.Kind})
-		m.calls++
-	}
-	if o.Kind == Failure {
-		m.failures++
 	}
 	streak, _ := m.recount()
-	if o.OpenFor <= 0 && (o.Kind != Failure || streak < m.s.FailureThreshold) {
+	reason := m.verdict(o, streak)
+	if reason == "" {
 		return
 	}
-	m.openedBy = streak
+	m.openedBy, m.counted = streak, m.inWindow(m.past, m.now)
 	m.decay()
-	if o.OpenFor > 0 {
-		m.move(Open, ReasonRetryAfter, min(o.OpenFor, m.s.MaxRetryAfter))
+	if reason == ReasonRetryAfter {
+		m.move(Open, reason, min(o.OpenFor, m.s.MaxRetryAfter))
 	} else {
-		m.move(Open, ReasonConsecutive, m.cooldown())
+		m.move(Open, reason, m.cooldown())
+	}
+}
+
+// verdict is why an outcome opens a closed circuit; empty when it does not.
+func (m *model) verdict(o Outcome, streak int) string {
+	switch {
+	case o.OpenFor > 0:
+		return ReasonRetryAfter
+	case o.Kind == Neutral:
+		return ""
+	case m.s.FailureThreshold > 0 && streak >= m.s.FailureThreshold:
+		return ReasonConsecutive
+	case m.s.FailureRate > 0 && overLimit(m.s, m.inWindow(m.past, m.now)):
+		return ReasonFailureRate
+	default:
+		return ""
 	}
 }
 
@@ -362,8 +395,7 @@ func (m *model) recordProbe(p *modelPermit, o Outcome) {
 			m.idleFrom = m.now
 		}
 	}
-	m.calls = uint64(m.verdicts(Success) + m.verdicts(Failure))
-	m.failures = uint64(m.verdicts(Failure))
+	m.counted = samples{uint64(m.verdicts(Success) + m.verdicts(Failure)), uint64(m.verdicts(Failure))}
 	switch {
 	case o.OpenFor > 0:
 		m.reopen(ReasonRetryAfter, min(o.OpenFor, m.s.MaxRetryAfter))
@@ -431,14 +463,14 @@ func (m *model) move(to State, reason string, openFor time.Duration) {
 	m.past, m.probes, m.neutrals = nil, nil, 0
 	m.idleMoments, m.idleFrom, m.closedAt = nil, m.now, m.now
 	if to != Open { // an open circuit shows what opened it
-		m.calls, m.failures, m.openedBy = 0, 0, 0
+		m.counted, m.openedBy = samples{}, 0
 	}
 }
 
 // recount goes through the closed time behind and returns the failures in a row
 // at its end, and how much of it was healthy.
 func (m *model) recount() (streak int, healthy time.Duration) {
-	memory := 2 * m.s.Cooldown
+	memory := m.memory()
 	var began, last, ill time.Duration
 	for _, e := range m.past {
 		if e.kind == Failure && streak > 0 && e.at-e.took-last > memory {
@@ -462,13 +494,44 @@ func (m *model) recount() (streak int, healthy time.Duration) {
 	return streak, end - m.closedAt - ill
 }
 
+func (m *model) memory() time.Duration {
+	if m.s.Window.Calls > 0 {
+		return 2 * m.s.Cooldown
+	}
+	return 2 * max(m.s.Cooldown, m.s.Window.Span)
+}
+
+// shown are the counts as a reader sees them.
+func (m *model) shown() samples {
+	if m.state == Closed {
+		return m.inWindow(m.past, m.now)
+	}
+	return m.counted
+}
+
+func (m *model) inWindow(past []ending, now time.Duration) samples {
+	return recountWindow(m.s.Window, past, now)
+}
+
+// rateNow is the rate as a reader sees it.
+func (m *model) rateNow(n samples) string {
+	least := leastCalls(m.s)
+	if m.state == HalfOpen {
+		least = min(least, m.s.HalfOpenCalls)
+	}
+	if n.calls < uint64(least) {
+		return "unknown"
+	}
+	return fmt.Sprint(float64(n.failures) / float64(n.calls))
+}
+
 // streakNow is the streak as a reader sees it.
 func (m *model) streakNow() int {
 	if m.state != Closed {
 		return m.openedBy
 	}
 	streak, _ := m.recount()
-	if streak > 0 && m.now-m.past[len(m.past)-1].at > 2*m.s.Cooldown {
+	if streak > 0 && m.now-m.past[len(m.past)-1].at > m.memory() {
 		return 0
 	}
 	return streak
@@ -489,6 +552,9 @@ func (m *model) decay() {
 // forgettable reports whether a new circuit would behave as this one.
 func (m *model) forgettable() bool {
 	if m.state != Closed || m.streakNow() > 0 {
+		return false
+	}
+	if m.s.Window.Calls == 0 && m.inWindow(m.past, m.now).calls > 0 {
 		return false
 	}
 	then := *m

@@ -60,9 +60,14 @@ func (p *Permit) Done(o Outcome) Settlement {
 		c.tally.doubleDone.Add(1)
 		return Ignored
 	}
-	if o.Kind != Failure && o.OpenFor <= 0 && p.word.state() == Closed && c.look() == p.word {
-		c.count(Applied, o.Kind)
-		return Applied
+	if o.OpenFor <= 0 {
+		switch {
+		case o.Kind == Success && c.onTab(p.word, &o):
+			return Applied
+		case o.Kind == Neutral && p.word.state() == Closed && c.look() == p.word:
+			c.tally.neutrals.Add(1)
+			return Applied
+		}
 	}
 	return c.settle(p.claim(), o)
 }

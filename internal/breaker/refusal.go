@@ -16,7 +16,8 @@ const (
 const probingRetryAfter = 5 * time.Second
 
 // Refusal is the error of a call that was not admitted. Asking this key again
-// before RetryAfter is in vain; another key may well answer (R6).
+// before RetryAfter is in vain; another key may well answer (R6). Callers share
+// it and must not write to it.
 type Refusal struct {
 	Key    string
 	State  State

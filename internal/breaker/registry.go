@@ -170,16 +170,19 @@ func (r *Registry) circuit(key string) *circuit {
 	return c
 }
 
+// Now reads the clock of the circuits.
+func (r *Registry) Now() time.Duration { return r.now() }
+
 // instant reads the clock, outside of any lock.
 func (r *Registry) instant() instant { return instant{now: r.now(), jitter: r.jitter()} }
 
 // tell queues the event of a transition.
-func (r *Registry) tell(key string, t *transition, counts Counts) {
+func (r *Registry) tell(key string, t *transition) {
 	if r.onEvent == nil {
 		return
 	}
 	r.outbox.add(Event{
-		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: counts,
+		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: t.counts,
 		OpenFor: t.openFor, At: time.Now().UTC(), Generation: t.generation, Actor: ActorBreaker,
 	})
 }

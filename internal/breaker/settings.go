@@ -17,8 +17,17 @@ type Settings struct {
 	// Enabled false admits every call and records nothing.
 	Enabled bool
 
-	// FailureThreshold is the number of failures in a row that opens (T1).
+	// FailureThreshold is the number of failures in a row that opens (T1); 0
+	// means that no streak does.
 	FailureThreshold int
+
+	// FailureRate is the share of failures among the outcomes in Window that
+	// opens (T2), once there are MinCalls; 0 means that no rate does. Window
+	// is what is shown of a circuit all the same.
+	FailureRate Rate
+	RateTest    RateTest
+	Window      Window
+	MinCalls    int
 
 	// The n-th re-opening lasts Cooldown·CooldownMultiplier^n, at most
 	// MaxCooldown, plus up to CooldownJitter (a fraction) of itself (R30).
@@ -57,7 +66,11 @@ func (s Settings) Validate() error {
 		return nil
 	}
 	return errors.Join(
-		atLeast("failure_threshold", s.FailureThreshold, 1),
+		atLeast("failure_threshold", s.FailureThreshold, 0),
+		check(s.FailureThreshold != 0 || s.FailureRate != 0, "failure_threshold: is 0, and so is failure_rate_threshold: no circuit could ever open"),
+		check(s.FailureRate <= All, "failure_rate_threshold: must be at most 1, is %d millionths", s.FailureRate),
+		s.Window.validate(),
+		atLeast("min_calls", s.MinCalls, 1),
 		positive("cooldown", s.Cooldown),
 		// Written so that NaN, which compares as false, is refused too.
 		check(s.CooldownMultiplier >= 1 && s.CooldownMultiplier <= maxMultiplier, "cooldown_multiplier: must be from 1 to %v, is %v", maxMultiplier, s.CooldownMultiplier),
@@ -78,7 +91,20 @@ func (s Settings) Validate() error {
 const (
 	maxMultiplier    = 1000.0
 	maxHalfOpenCalls = 1000
+	maxWindowCalls   = 100_000
+	maxBuckets       = 1000
+	minBucket        = 10 * time.Millisecond
 )
+
+func (w Window) validate() error {
+	if w.Calls != 0 {
+		return check(w.Calls > 0 && w.Calls <= maxWindowCalls, "window.size: must be from 1 to %d calls, is %d", maxWindowCalls, w.Calls)
+	}
+	if w.Buckets < 1 || w.Buckets > maxBuckets {
+		return check(false, "window.buckets: must be from 1 to %d, is %d", maxBuckets, w.Buckets)
+	}
+	return check(w.Span/time.Duration(w.Buckets) >= minBucket, "window.size: must be at least %v for each of its %d buckets, is %v", minBucket, w.Buckets, w.Span)
+}
 
 func positive(name string, d time.Duration) error {
 	return check(d > 0, "%s: must be above 0, is %v", name, d)

@@ -18,8 +18,17 @@ func TestValidateRefuses(t *testing.T) {
 		setting string
 		change  func(*S)
 	}{
-		{"failure_threshold", func(s *S) { s.FailureThreshold = 0 }},
+		{"failure_threshold", func(s *S) { s.FailureThreshold, s.FailureRate = 0, 0 }},
 		{"failure_threshold", func(s *S) { s.FailureThreshold = -1 }},
+		{"failure_rate_threshold", func(s *S) { s.FailureRate = breaker.All + 1 }},
+		{"window.size", func(s *S) { s.Window = breaker.Window{Calls: -1} }},
+		{"window.size", func(s *S) { s.Window = breaker.Window{Calls: 1 << 40} }},
+		{"window.size", func(s *S) { s.Window.Span = 0 }},
+		{"window.size", func(s *S) { s.Window.Span = 100*time.Millisecond - 1 }},
+		{"window.buckets", func(s *S) { s.Window.Buckets = 0 }},
+		{"window.buckets", func(s *S) { s.Window.Buckets = -1 }},
+		{"window.buckets", func(s *S) { s.Window.Buckets = 1 << 40 }},
+		{"min_calls", func(s *S) { s.MinCalls = 0 }},
 		{"cooldown", func(s *S) { s.Cooldown = 0 }},
 		{"cooldown", func(s *S) { s.Cooldown = -time.Second }},
 		{"cooldown_multiplier", func(s *S) { s.CooldownMultiplier = 0.99 }},
@@ -57,7 +66,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("empty settings are valid")
 	}
-	if got, want := strings.Count(err.Error(), "\n")+1, 11; got != want {
+	if got, want := strings.Count(err.Error(), "\n")+1, 13; got != want {
 		t.Errorf("got %d faults, want %d:\n%v", got, want, err)
 	}
 }
@@ -68,6 +77,12 @@ func TestValidateAccepts(t *testing.T) {
 		"the defaults":           defaults(),
 		"a breaker that is off":  {},
 		"three probes, two good": with(halfOpen(3, 2)),
+		"no streak":              with(func(s *breaker.Settings) { s.FailureThreshold = 0 }),
+		"no rate":                with(func(s *breaker.Settings) { s.FailureRate = 0 }),
+		"all of one bucket": with(func(s *breaker.Settings) {
+			s.FailureRate, s.Window = breaker.All, breaker.Window{Span: 10 * time.Millisecond, Buckets: 1}
+		}),
+		"the last twenty calls":  with(func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 20} }),
 		"no growth, full jitter": with(func(s *breaker.Settings) { s.CooldownMultiplier, s.CooldownJitter, s.MaxCooldown = 1, 1, s.Cooldown }),
 	} {
 		if err := s.Validate(); err != nil {

@@ -18,6 +18,7 @@ const key = "alpha/m1/r1"
 func defaults() breaker.Settings {
 	return breaker.Settings{
 		Enabled: true, FailureThreshold: 5,
+		FailureRate: breaker.All / 2, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
 		Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0,
 		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
@@ -118,12 +119,15 @@ func outcome(letter byte) breaker.Outcome {
 // play runs a script, word by word:
 //
 //	S F E      a call that succeeds, fails, is neutral; "F(2h)" carries a hint
+//	SFE SFE/4  several calls in a row, four times over
 //	a1 S1      acquire a permit named 1; end it (a word may name any letter or digit)
 //	t1         the first token of the call named 1
 //	x          a call is refused
 //	+30s       time passes
 //	closed …   the circuit is in that state (open, eligible, half_open)
 //	n=2 f=1 c=1 r=3   calls, failures, consecutive failures, rejected calls
+//	rate=0.333 rate=? the failure rate, to three digits; not known
+//	by=retry_after    the reason of the last transition
 func (g *rig) play(script string) {
 	g.t.Helper()
 	for i, word := range strings.Fields(script) {
@@ -139,6 +143,8 @@ func (g *rig) step(word string) error {
 		d, err := time.ParseDuration(word[1:])
 		g.advance(d)
 		return err
+	case strings.HasPrefix(word, "rate="), strings.HasPrefix(word, "by="):
+		return g.compareText(word)
 	case strings.Contains(word, "="):
 		return g.compare(word)
 	case slices.Contains([]string{"closed", "open", "eligible", "half_open"}, word):
@@ -154,6 +160,8 @@ func (g *rig) step(word string) error {
 	case word[0] == 't':
 		g.permits[word[1:]].FirstToken()
 		return nil
+	case strings.Trim(word, "SFE") == "" && len(word) > 1, strings.Contains(word, "/"):
+		return g.calls(word)
 	case len(word) == 2:
 		g.permits[word[1:]].Done(outcome(word[0]))
 		return nil
@@ -177,6 +185,24 @@ func (g *rig) call(word string) error {
 		o.OpenFor = d
 	}
 	p.Done(o)
+	return nil
+}
+
+// calls makes a row of calls, some times over.
+func (g *rig) calls(word string) error {
+	row, times, again := strings.Cut(word, "/")
+	n := 1
+	if again {
+		var err error
+		if n, err = strconv.Atoi(times); err != nil {
+			return err
+		}
+	}
+	for i, letter := range strings.Repeat(row, n) {
+		if err := g.call(string(letter)); err != nil {
+			return fmt.Errorf("call %d: %w", i+1, err)
+		}
+	}
 	return nil
 }
 
@@ -205,6 +231,22 @@ func (g *rig) compare(word string) error {
 	}[name]
 	if got != want {
 		return fmt.Errorf("%s is %d", name, got)
+	}
+	return nil
+}
+
+func (g *rig) compareText(word string) error {
+	name, want, _ := strings.Cut(word, "=")
+	s, _ := g.Circuit(key)
+	got := s.Reason
+	if name == "rate" {
+		got = "?"
+		if s.FailureRate != nil {
+			got = strconv.FormatFloat(*s.FailureRate, 'g', 3, 64)
+		}
+	}
+	if got != want {
+		return fmt.Errorf("%s is %s", name, got)
 	}
 	return nil
 }

@@ -19,9 +19,10 @@ type Snapshot struct {
 	Since      time.Time     // of the state; UTC
 	RetryAfter time.Duration // while open, until it is eligible; else 0
 
-	// The outcomes of the present generation, neutral ones left out; while
-	// open, those that opened it.
+	// The outcomes that the window shows, neutral ones left out; while open,
+	// those that opened it; while half-open, the verdicts so far.
 	Calls, Failures     uint64
+	FailureRate         *float64 // nil while there are too few calls (Settings.MinCalls)
 	ConsecutiveFailures int
 
 	// Totals over the life of the circuit.

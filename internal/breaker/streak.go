@@ -29,5 +29,12 @@ func (s *Settings) streakReached(failures int) bool {
 	return s.FailureThreshold > 0 && failures >= s.FailureThreshold
 }
 
-// memory is how long a streak outlives its last failure.
-func (s *Settings) memory() time.Duration { return later(s.Cooldown, s.Cooldown) }
+// memory is how long a streak outlives its last failure. It outlives what the
+// window shows, which says nothing about calls so rare.
+func (s *Settings) memory() time.Duration {
+	d := s.Cooldown
+	if s.Window.Calls == 0 {
+		d = max(d, s.Window.Span)
+	}
+	return later(d, d)
+}

@@ -72,7 +72,7 @@ func (r *Registry) evictIdle() {
 func (c *circuit) evictIfIdle() {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
-	if settled := c.tally.settled(); settled != c.idle.settled {
+	if settled := c.settled(); settled != c.idle.settled {
 		c.idle = idleness{settled: settled, since: in.now}
 	}
 	if elapsed(in.now, c.idle.since) < c.settings.IdleTTL || !c.machine.pristine(in) {

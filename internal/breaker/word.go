@@ -6,13 +6,11 @@ type word uint64
 
 const (
 	stateBits = 0b0011
-	// streaking: a success has a streak to end, so it must take the lock.
-	streaking word = 1 << 2
 	// off: the settings say that the circuit is not enabled.
-	off word = 1 << 3
+	off word = 1 << 2
 	// evicted: the registry has let go of the circuit; outcomes belong to the
 	// one that takes its place.
-	evicted word = 1 << 4
+	evicted word = 1 << 3
 
 	generationShift = 8
 )
@@ -27,4 +25,4 @@ func (w word) admits() bool { return w&(stateBits|off) == word(Closed) }
 
 // granted is the word as a permit keeps it: what it is about, not how it is
 // doing.
-func (w word) granted() word { return w &^ (streaking | evicted) }
+func (w word) granted() word { return w &^ evicted }

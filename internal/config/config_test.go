@@ -29,7 +29,10 @@ func mustParse(t *testing.T, text string) *config.Config {
 
 func TestExamplesLoad(t *testing.T) {
 	t.Parallel()
-	env := func(name string) (string, bool) { return "sk-test", name == "OPENAI_API_KEY" }
+	env := func(name string) (string, bool) {
+		value, ok := map[string]string{"OPENAI_API_KEY": "sk-test", "DATABASE_URL": "postgres://localhost/breakwater"}[name]
+		return value, ok
+	}
 	files, _ := filepath.Glob("../../examples/*.yaml")
 	if len(files) < 2 {
 		t.Fatalf("found the examples %v, want quickstart and openai", files)

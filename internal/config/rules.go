@@ -62,7 +62,7 @@ func isLeaf(t reflect.Type) bool {
 	case reflect.Map, reflect.Slice, reflect.Pointer:
 		return false
 	case reflect.Struct:
-		return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[decimal.Decimal]()
+		return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[decimal.Decimal]() || t == reflect.TypeFor[WindowSize]()
 	default:
 		return true
 	}
@@ -191,6 +191,8 @@ func compare(value any, bound string) int {
 		return cmp.Compare(v, must(strconv.Atoi(bound)))
 	case float64:
 		return cmp.Compare(v, must(strconv.ParseFloat(bound, 64)))
+	case Rate:
+		return cmp.Compare(v, must(rateOf(bound)))
 	case decimal.Decimal:
 		return v.Cmp(must(decimal.NewFromString(bound)))
 	default:

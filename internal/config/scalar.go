@@ -86,6 +86,10 @@ func assign(s scalar, v reflect.Value) *problem {
 		return assignText(s, func(text string) { v.Set(reflect.ValueOf(Secret{text})) })
 	case decimal.Decimal:
 		return assignDecimal(s, v)
+	case Rate:
+		return assignRate(s, v)
+	case WindowSize:
+		return assignWindowSize(s, v)
 	}
 	switch v.Kind() {
 	case reflect.Bool:
@@ -168,12 +172,45 @@ func assignInt(s scalar, v reflect.Value) *problem {
 	return nil
 }
 
-func assignFloat(s scalar, v reflect.Value) *problem {
+func assignRate(s scalar, v reflect.Value) *problem {
+	if p := notANumber(s); p != nil {
+		return p
+	}
+	rate, err := rateOf(s.text)
+	if err != nil {
+		return &problem{err.Error(), "write fewer, such as 0.333333"}
+	}
+	v.SetInt(int64(rate))
+	return nil
+}
+
+func assignWindowSize(s scalar, v reflect.Value) *problem {
+	size, err := parseWindowSize(s.text)
+	switch {
+	case errors.Is(err, errWindowForm):
+		return &problem{err.Error(), "write one such as 30s, or with type: count one such as 20"}
+	case err != nil:
+		return &problem{"is too large", "give it a smaller number"}
+	}
+	v.Set(reflect.ValueOf(size))
+	return nil
+}
+
+// notANumber says why a value is none, or nothing.
+func notANumber(s scalar) *problem {
 	switch _, percent := strings.CutSuffix(s.text, "%"); {
 	case percent:
 		return &problem{"is a percentage", "write a fraction, such as 0.5 for 50%"}
 	case !s.isNumber() || !numberText.MatchString(s.text):
 		return &problem{"is not a number", "write one without quotes, such as 0.5"}
+	default:
+		return nil
+	}
+}
+
+func assignFloat(s scalar, v reflect.Value) *problem {
+	if p := notANumber(s); p != nil {
+		return p
 	}
 	f, err := strconv.ParseFloat(s.text, 64)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,12 @@ func forms() jsonschema.Definitions {
 	return jsonschema.Definitions{
 		"reference": {Type: "string", Pattern: `\$\{[^}]+\}`},
 		"size":      {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: sizePattern}, reference}},
-		"duration":  {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, {Const: 0}, reference}},
+		"window_size": {AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: durationPattern},
+			{Type: "integer", Minimum: "1", Maximum: json.Number(strconv.Itoa(maxWindowCalls))},
+			reference,
+		}},
+		"duration": {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, {Const: 0}, reference}},
 	}
 }
 
@@ -61,7 +67,9 @@ func leafSchema(t reflect.Type) *jsonschema.Schema {
 		return refer("size")
 	case reflect.TypeFor[Secret]():
 		return &jsonschema.Schema{Type: "string"}
-	case reflect.TypeFor[decimal.Decimal]():
+	case reflect.TypeFor[WindowSize]():
+		return refer("window_size")
+	case reflect.TypeFor[decimal.Decimal](), reflect.TypeFor[Rate]():
 		return &jsonschema.Schema{Type: "number"}
 	case reflect.TypeFor[llm.FailureClass]():
 		return &jsonschema.Schema{Type: "string", Enum: list(fallbackClasses())}

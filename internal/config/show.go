@@ -52,6 +52,10 @@ func shown(v reflect.Value) any {
 		return value.String()
 	case decimal.Decimal:
 		return bare(value.String())
+	case Rate:
+		return bare(value.String())
+	case WindowSize:
+		return value.shown()
 	case float64:
 		return bare(strconv.FormatFloat(value, 'f', -1, 64))
 	}

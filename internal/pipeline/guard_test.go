@@ -13,7 +13,7 @@ import (
 
 // threeInARow opens after three failures, for 30 s, without jitter.
 var threeInARow = breaker.Settings{
-	Enabled: true, FailureThreshold: 3,
+	Enabled: true, FailureThreshold: 3, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
 	Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, StepDecay: time.Minute,
 	MaxRetryAfter: time.Hour,
 	HalfOpenCalls: 1, SuccessThreshold: 1, MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second,

@@ -73,6 +73,7 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`time_to_first_token_seconds{model="m1",provider="alpha",region="r1"}`,
 		`circuit_state{model="m1",provider="alpha",region="r1"}`,
 		`circuit_transitions_total{from_state="closed",model="m1",provider="alpha",reason="consecutive",region="r1",to_state="open"}`,
+		`circuit_transitions_total{from_state="closed",model="m1",provider="alpha",reason="failure_rate",region="r1",to_state="open"}`,
 		`circuit_rejected_calls_total{model="m1",provider="alpha",region="r1"}`,
 		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`,
 		`circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`,
@@ -94,9 +95,10 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 			t.Errorf("%s: there %t, value %v, want it to be there at zero", name, ok, value)
 		}
 	}
-	health := all[`provider_health_score{model="m1",provider="alpha",region="r1"}`]
-	if !math.IsNaN(health) {
-		t.Errorf("health without data is %v, want NaN", health)
+	for _, name := range []string{"provider_health_score", "circuit_failure_rate"} {
+		if got, ok := all[name+`{model="m1",provider="alpha",region="r1"}`]; !ok || !math.IsNaN(got) {
+			t.Errorf("%s without data: there %t, value %v, want NaN", name, ok, got)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, "fallbacks_total") && (strings.Contains(name, `configuration=""`) || strings.Contains(name, `class="auth"`)) {
@@ -223,7 +225,7 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 	m.ReadFrom(Sources{
 		Circuits: func() []breaker.Snapshot {
 			return []breaker.Snapshot{
-				{Key: alpha.Key(), State: breaker.Open, Rejected: 130, Probes: 3, Stale: 2},
+				{Key: alpha.Key(), State: breaker.Open, FailureRate: new(0.75), Rejected: 130, Probes: 3, Stale: 2},
 				{Key: "something else", State: breaker.Open},
 			}
 		},
@@ -236,6 +238,7 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 
 	want := map[string]float64{
 		`circuit_state{model="m1",provider="alpha",region="r1"}`:                                                                      1,
+		`circuit_failure_rate{model="m1",provider="alpha",region="r1"}`:                                                               0.75,
 		`circuit_rejected_calls_total{model="m1",provider="alpha",region="r1"}`:                                                       130,
 		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`:                                                               3,
 		`circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`:                                                        2,

@@ -207,6 +207,7 @@ type transition struct {
 func knownTransitions() []transition {
 	return []transition{
 		{breaker.Closed, breaker.Open, breaker.ReasonConsecutive},
+		{breaker.Closed, breaker.Open, breaker.ReasonFailureRate},
 		{breaker.Closed, breaker.Open, breaker.ReasonRetryAfter},
 		{breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen},
 		{breaker.HalfOpen, breaker.Open, breaker.ReasonRetryAfter},

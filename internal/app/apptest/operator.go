@@ -8,16 +8,17 @@ import (
 
 // Circuit is one circuit as the operator API shows it.
 type Circuit struct {
-	Key                 string `json:"key"`
-	State               string `json:"state"`
-	Reason              string `json:"reason"`
-	Class               string `json:"class"`
-	Eligible            bool   `json:"eligible"`
-	RetryAfterMS        int    `json:"retry_after_ms"`
-	Calls               int    `json:"calls"`
-	Failures            int    `json:"failures"`
-	ConsecutiveFailures int    `json:"consecutive_failures"`
-	Rejected            int    `json:"rejected"`
+	Key                 string   `json:"key"`
+	State               string   `json:"state"`
+	Reason              string   `json:"reason"`
+	Class               string   `json:"class"`
+	Eligible            bool     `json:"eligible"`
+	RetryAfterMS        int      `json:"retry_after_ms"`
+	Calls               int      `json:"calls"`
+	Failures            int      `json:"failures"`
+	FailureRate         *float64 `json:"failure_rate"`
+	ConsecutiveFailures int      `json:"consecutive_failures"`
+	Rejected            int      `json:"rejected"`
 }
 
 // Circuit returns one circuit from the operator API, which knows all that can

@@ -178,29 +178,55 @@ func lateResultsOfAnEarlierGenerationAreNothing(t *testing.T) {
 	late.Wait()
 	circuit := g.Circuit(t, circuitA)
 	equal(t, "state after the late failures", circuit.State, "closed")
-	equal(t, "failures in a row", circuit.ConsecutiveFailures, 0)
+	equal(t, "failures in the window and in a row", []int{circuit.Failures, circuit.ConsecutiveFailures}, []int{0, 0})
 	transitions(t, g, "closed open", "open half_open", "half_open closed")
 	g.AwaitMetric(t, `breakwater_circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`, "10")
 }
 
 func circuitOpensAtItsThresholdAndNotBefore(t *testing.T) {
-	a := apptest.NewUpstream(t, apptest.Status(500))
-	g := apptest.Start(t, apptest.OneTarget(a))
-	fail := func(times int) {
-		for range times {
+	t.Run("rate", func(t *testing.T) {
+		t.Parallel()
+		a := apptest.NewUpstream(t, apptest.Status(500))
+		g := apptest.Start(t, apptest.OneTarget(a))
+
+		for range 9 {
 			g.Post(t, apptest.ChatBody)
 		}
-	}
+		circuit := g.Circuit(t, circuitA)
+		equal(t, "state after nine failures", circuit.State, "closed")
+		equal(t, "rate of so few", circuit.FailureRate, nil)
+		a.SetScript(apptest.OK())
+		served(t, g.Post(t, apptest.ChatBody), circuitA)
 
-	fail(9)
-	equal(t, "state after nine failures", g.Circuit(t, circuitA).State, "closed")
-	a.SetScript(apptest.OK())
-	served(t, g.Post(t, apptest.ChatBody), circuitA)
-	a.SetScript(apptest.Status(500))
-	fail(9)
-	equal(t, "state after nine more", g.Circuit(t, circuitA).State, "closed")
-	fail(1)
-	equal(t, "state after the tenth", g.Circuit(t, circuitA).State, "open")
+		circuit = g.Circuit(t, circuitA)
+		equal(t, "state after the tenth call, a success", circuit.State, "open")
+		equal(t, "why", []string{circuit.Reason, circuit.Class}, []string{"failure_rate", "server_error"})
+		equal(t, "rate", circuit.FailureRate, new(0.9))
+		opening := transitions(t, g, "closed open")[0]
+		equal(t, "event", opening.Only(apptest.Row{"reason": nil}), apptest.Row{"reason": "failure_rate"})
+		equal(t, "counts", fmt.Sprint(opening["counts"]), fmt.Sprint(map[string]any{"calls": 10, "failures": 9, "consecutive_failures": 0}))
+		g.AwaitMetric(t, `breakwater_circuit_failure_rate{model="m1",provider="alpha",region="r1"}`, "0.9")
+	})
+	t.Run("streak", func(t *testing.T) {
+		t.Parallel()
+		a := apptest.NewUpstream(t, apptest.Status(500))
+		g := apptest.Start(t, apptest.OneTarget(a, "circuit_breaker: {failure_threshold: 10, failure_rate_threshold: 0}"))
+		fail := func(times int) {
+			for range times {
+				g.Post(t, apptest.ChatBody)
+			}
+		}
+
+		fail(9)
+		equal(t, "state after nine failures", g.Circuit(t, circuitA).State, "closed")
+		a.SetScript(apptest.OK())
+		served(t, g.Post(t, apptest.ChatBody), circuitA)
+		a.SetScript(apptest.Status(500))
+		fail(9)
+		equal(t, "state after nine more", g.Circuit(t, circuitA).State, "closed")
+		fail(1)
+		equal(t, "state after the tenth", g.Circuit(t, circuitA).State, "open")
+	})
 }
 
 func failedProbeReopensForAWholeCooldown(t *testing.T) {

@@ -171,7 +171,7 @@ func eachStatusHasItsClass(t *testing.T) {
 	}
 	a := apptest.NewUpstream(t, apptest.OK())
 	b := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.TwoTargets(a, b, "circuit_breaker: {failure_threshold: 100}"))
+	g := apptest.Start(t, apptest.TwoTargets(a, b, "circuit_breaker: {failure_threshold: 100, failure_rate_threshold: 0}"))
 	answers := map[int]apptest.Answer{}
 	for status := range table {
 		a.SetScript(apptest.Status(status))

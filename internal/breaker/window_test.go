@@ -1,0 +1,119 @@
+package breaker
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// R28: a bucket that is full stays full, and no count ever goes below zero.
+func TestBucketsAreSaturating(t *testing.T) {
+	t.Parallel()
+	w := newTimeWindow(10*time.Second, 10)
+	w.fail()
+	w.succeed(math.MaxUint64)
+	w.fail()
+	if got, want := w.counts(0), (samples{math.MaxUint32, 1}); got != want {
+		t.Errorf("a full bucket: got %+v, want %+v", got, want)
+	}
+	w.slide(time.Second)
+	w.fail()
+	if got, want := w.counts(time.Second), (samples{math.MaxUint32 + 1, 2}); got != want {
+		t.Errorf("and one more: got %+v, want %+v", got, want)
+	}
+	w.slide(10 * time.Second)
+	if got, want := w.counts(10*time.Second), (samples{1, 1}); got != want {
+		t.Errorf("after the full one has left: got %+v, want %+v", got, want)
+	}
+}
+
+// R25: the largest counts that a window can hold are compared without overflow.
+func TestLargestCountsAreCompared(t *testing.T) {
+	t.Parallel()
+	s := testSettings()
+	s.FailureRate = All - 1
+	const most = maxBuckets * math.MaxUint32
+	if s.rateExceeded(samples{most, most / 2}) || !s.rateExceeded(samples{most, most}) {
+		t.Error("the rate of a full window is wrong")
+	}
+}
+
+// R42: the end of time is one more point in time.
+func TestWindowAtTheEndOfTime(t *testing.T) {
+	t.Parallel()
+	w := newTimeWindow(10*time.Second, 3)
+	w.fail()
+	w.slide(forever)
+	w.succeed(1)
+	if got, want := w.counts(forever), (samples{1, 0}); got != want || w.steady() != forever {
+		t.Errorf("got %+v until %v, want %+v", got, w.steady(), want)
+	}
+}
+
+// R39: a circuit is let go once its window is empty, or when nobody has added
+// to a window of calls for the whole idle time.
+func TestIdleWindow(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		window   Window
+		idle     time.Duration
+		wantGone bool
+	}{
+		"time: still in the window": {Window{Span: time.Hour, Buckets: 10}, 30 * time.Minute, false},
+		"time: out of the window":   {Window{Span: time.Hour, Buckets: 10}, time.Hour, true},
+		"time: idle time not over":  {Window{Span: time.Minute, Buckets: 10}, DefaultIdleTTL - 1, false},
+		"time: idle time over":      {Window{Span: time.Minute, Buckets: 10}, DefaultIdleTTL, true},
+		"calls: idle time not over": {Window{Calls: 20}, DefaultIdleTTL - 1, false},
+		"calls: idle time over":     {Window{Calls: 20}, DefaultIdleTTL, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var now time.Duration
+			s := testSettings()
+			s.FailureThreshold, s.Window = 3, tt.window
+			r := New(Config{Settings: func(string) Settings { return s }, Now: func() time.Duration { return now }})
+			for _, k := range []Kind{Failure, Success, Success} {
+				var p Permit
+				if err := r.Acquire("k", &p); err != nil {
+					t.Fatal(err)
+				}
+				p.Done(Outcome{Kind: k})
+			}
+			r.evictIdle() // sees that calls have ended since it looked last
+			now = tt.idle
+			r.evictIdle()
+			if _, kept := r.Circuit("k"); kept == tt.wantGone {
+				t.Errorf("after %v: kept %v", tt.idle, kept)
+			}
+		})
+	}
+}
+
+// A success that comes when its tab is closed already is counted under the
+// lock, in the generation it belongs to.
+func TestSuccessAfterTheTabWasClosed(t *testing.T) {
+	t.Parallel()
+	s := testSettings()
+	s.FailureThreshold = 2
+	r := New(Config{Settings: func(string) Settings { return s }, Now: func() time.Duration { return 0 }})
+	call := func(k Kind) {
+		var p Permit
+		if err := r.Acquire("k", &p); err != nil {
+			t.Fatal(err)
+		}
+		p.Done(Outcome{Kind: k})
+	}
+	call(Success)
+	tab := r.circuit("k").tab.Load()
+	if tab == nil || !tab.add() {
+		t.Fatal("there is no open tab")
+	}
+	call(Failure)
+	if tab.add() {
+		t.Error("a closed tab counted a success")
+	}
+	if got, _ := r.Circuit("k"); got.Calls != 3 || got.Failures != 1 {
+		t.Errorf("got %d of %d, want 1 of 3", got.Failures, got.Calls)
+	}
+}
