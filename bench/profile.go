@@ -26,6 +26,9 @@ func (g *gatewayCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(g.Profile, 0o755); err != nil {
+		return err
+	}
 	cpu, err := os.Create(filepath.Join(g.Profile, "cpu.pprof"))
 	if err != nil {
 		return err
