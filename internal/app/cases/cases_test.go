@@ -30,6 +30,7 @@ var themes = []theme{
 	healthScore,
 	lifecycle,
 	telemetryDB,
+	conformance,
 	configuration,
 }
 
