@@ -4,11 +4,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 CONFIG  ?= examples/quickstart.yaml
+SOAK    ?= 10m
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-micro fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-micro soak fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,10 @@ screenshots: deps ## Take the pictures of the pages for docs/images
 bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
 	go build -o bin/bench ./bench
 	@bin/bench run $(BENCH)
+
+soak: deps-run build ## Load the gateway as production does for SOAK (default 10m) and hold it to its promises
+	go build -o bin/soak ./bench/soak
+	@bin/soak --for $(SOAK)
 
 bench-micro: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./internal/...
