@@ -52,12 +52,20 @@ type Alarms interface {
 	Alarms() []telemetry.Alarm
 }
 
+// Database is how the gateway stands with the database that keeps the records.
+type Database struct {
+	Away    bool
+	Waiting int // records that wait for it
+	Room    int // how many may wait
+}
+
 // Deps are what the pages are drawn from.
 type Deps struct {
 	Circuits Circuits
 	Health   Health
 	Runs     Runs
 	Alarms   Alarms
+	Database func() Database
 	Log      *slog.Logger
 
 	// Refresh is how often a live page is drawn anew when nothing happens; 0

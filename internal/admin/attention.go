@@ -12,7 +12,7 @@ import (
 
 // summary says the whole in one line.
 func (r reading) summary() templates.Summary {
-	if len(r.all) == 0 && len(r.alarms) == 0 {
+	if len(r.all) == 0 && len(r.alarms) == 0 && !r.database.Away {
 		return templates.Summary{
 			Title: "No targets", Headline: "No target is configured", Tone: templates.Quiet,
 			Detail: "Calls can be served once a configuration names a target.",
@@ -33,7 +33,15 @@ func (r reading) troubles() string {
 		some(len(r.inState(breaker.Open)), "circuit", " open"),
 		some(len(r.inState(breaker.HalfOpen)), "circuit", " half-open"),
 		some(len(r.alarms), "alarm", ""),
+		r.databaseTrouble(),
 	)
+}
+
+func (r reading) databaseTrouble() string {
+	if !r.database.Away {
+		return ""
+	}
+	return "database away"
 }
 
 // rest counts the circuits that need none.
@@ -66,7 +74,7 @@ func enumerate(parts ...string) string {
 }
 
 func (r reading) tone() templates.Tone {
-	if len(r.inState(breaker.Open)) > 0 || len(r.alarms) > 0 {
+	if len(r.inState(breaker.Open)) > 0 || len(r.alarms) > 0 || r.database.Away {
 		return templates.Bad
 	}
 	return templates.Caution
@@ -81,10 +89,24 @@ func (r reading) attention() []templates.Notice {
 	for _, alarm := range r.alarms {
 		notices = append(notices, r.alarmNotice(alarm))
 	}
+	if r.database.Away {
+		notices = append(notices, r.databaseNotice())
+	}
 	for _, t := range r.inState(breaker.HalfOpen) {
 		notices = append(notices, r.circuitNotice(t))
 	}
 	return notices
+}
+
+func (r reading) databaseNotice() templates.Notice {
+	return templates.Notice{
+		Mark: templates.Mark{Tone: templates.Bad, Text: "Away"}, Subject: "database",
+		Facts: []templates.Fact{
+			{Name: "Why", Value: "It cannot be reached; calls are served, scores and runs are not fresh"},
+			{Name: "Waiting", Value: grouped(r.database.Waiting) + " of " + count(r.database.Room, "record")},
+			{Name: "Next", Value: "Records are written when it returns; with no room left the newest are dropped."},
+		},
+	}
 }
 
 func (r reading) circuitNotice(t target) templates.Notice {

@@ -74,6 +74,7 @@ func TestSummary(t *testing.T) {
 		"all well":    {&world{circuits: []breaker.Snapshot{closed}}, templates.Good, "No circuit is open", "1 of 1 circuit closed; nothing needs attention."},
 		"off":         {&world{circuits: []breaker.Snapshot{closed, off}}, templates.Good, "No circuit is open", "1 of 2 circuits closed, 1 switched off; nothing needs attention."},
 		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
+		"no database": {&world{circuits: []breaker.Snapshot{closed}, database: Database{Away: true, Waiting: 3, Room: 65536}}, templates.Bad, "database away", "1 of 1 circuit closed."},
 		"alarm only":  {&world{alarms: []telemetry.Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
 	} {
 		got := test.world.pages().look(noon).summary()

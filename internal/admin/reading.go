@@ -13,10 +13,11 @@ import (
 
 // reading is what the gateway knew at one moment, without asking the database.
 type reading struct {
-	now    time.Time
-	report health.Report
-	all    []target // by key
-	alarms []telemetry.Alarm
+	now      time.Time
+	report   health.Report
+	all      []target // by key
+	alarms   []telemetry.Alarm
+	database Database
 }
 
 // target is one target with its circuit and its health.
@@ -31,8 +32,9 @@ func (p *Pages) look(now time.Time) reading {
 	report := p.Health.Report()
 	return reading{
 		now: now.UTC(), report: report,
-		all:    merge(report, p.Circuits.Circuits()),
-		alarms: p.Alarms.Alarms(),
+		all:      merge(report, p.Circuits.Circuits()),
+		alarms:   p.Alarms.Alarms(),
+		database: p.Database(),
 	}
 }
 

@@ -34,6 +34,7 @@ type world struct {
 	runs     []runs.Run
 	attempts map[uuid.UUID][]runs.Attempt
 	broken   error // of the database
+	database Database
 }
 
 func (w *world) change(with func(*world)) {
@@ -89,7 +90,8 @@ const never = time.Hour
 func (w *world) pages(adapt ...func(*Deps)) *Pages {
 	deps := Deps{
 		Circuits: w, Health: w, Runs: w, Alarms: w,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
+		Database: func() Database { return w.database },
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
 	}
 	for _, change := range adapt {
 		change(&deps)

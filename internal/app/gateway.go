@@ -110,7 +110,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
 	circuits := declaredCircuits{g}
-	g.pages = admin.New(admin.Deps{Circuits: circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Log: g.log})
+	g.pages = admin.New(admin.Deps{Circuits: circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,
@@ -142,11 +142,20 @@ func (g *gateway) databaseDegraded() bool {
 	return !g.schema.Settled() || g.recorder.Degraded() || g.health.Stale()
 }
 
+// database is how the gateway stands with its database, for the page.
+func (g *gateway) database() admin.Database {
+	return admin.Database{Away: g.databaseDegraded(), Waiting: g.recorder.Waiting(), Room: g.runtime.Load().cfg.Telemetry.Queue}
+}
+
 // circuitChanged records a transition and logs it, once.
 func (g *gateway) circuitChanged(e breaker.Event) {
 	g.recordsOf(g.runtime.Load().cfg).CircuitEvent(e)
 	g.pages.CircuitEvent(e)
-	g.log.Info("circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
+	level := slog.LevelInfo
+	if e.To == breaker.Open {
+		level = slog.LevelWarn
+	}
+	g.log.Log(context.Background(), level, "circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
 		"reason", e.Reason, "open_for", e.OpenFor)
 }
 
