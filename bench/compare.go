@@ -101,6 +101,9 @@ func (b *bench) slice(ctx context.Context, s subject, l load) (figures, error) {
 		return figures{}, err
 	}
 	o := slice{address: s.address, call: b.exchanges[l.mode], concurrency: l.concurrency, length: b.Slice}.run(ctx)
+	if err := ctx.Err(); err != nil {
+		return figures{}, err
+	}
 	time.Sleep(settleTime)
 	after, err := s.usage()
 	if err != nil {
