@@ -50,11 +50,13 @@ func send(c echo.Context, status int, component templ.Component) error {
 }
 
 // explained turns an error of a page into a page that says what went wrong,
-// and logs what a person cannot be told.
+// and logs what a person cannot be told. Where the person is gone, there is
+// nothing to explain, and a departure is no fault to warn of: that is left to
+// whoever serves the listener.
 func (p *Pages) explained(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
-		if err == nil || c.Response().Committed {
+		if err == nil || c.Response().Committed || c.Request().Context().Err() != nil {
 			return err
 		}
 		var f *fault
