@@ -19,7 +19,8 @@ const policyName = "circuit_breaker"
 
 // runtime is everything that follows from one configuration and from nothing
 // else. A request reads one runtime; what outlives a configuration (circuits,
-// places in bulkheads, simulated models, records) lives in the gateway.
+// places in bulkheads, keys at rest, simulated models, records) lives in the
+// gateway.
 type runtime struct {
 	cfg      *config.Config
 	clients  clients

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,5 +182,31 @@ func TestHoldsOutliveTheirKeys(t *testing.T) {
 	after := NewKeys([]string{"sk-new", "sk-1"}, before.holds)
 	if diff := cmp.Diff([]int{4, 0}, shares(after, keysTarget, 4, time.Second)); diff != "" {
 		t.Errorf("chosen (-want +got):\n%s", diff)
+	}
+}
+
+func TestKeysServeManyCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	k := newKeys(3)
+	var calls sync.WaitGroup
+	for i := range 8 {
+		calls.Go(func() {
+			for n := range 200 {
+				now := keysStart.Add(time.Duration(n) * time.Second)
+				key := k.Choose(keysTarget, now)
+				var err error
+				if (n+i)%5 == 0 {
+					err = limitedFor(time.Second)
+				}
+				k.Used(key, keysTarget, &llm.Result{}, err, now)
+			}
+		})
+	}
+	calls.Wait()
+	if diff := cmp.Diff([]int{4, 4, 4}, shares(k, keysTarget, 12, time.Hour)); diff != "" {
+		t.Errorf("chosen when all is over (-want +got):\n%s", diff)
+	}
+	if left := k.holds.count.Load(); left != 0 {
+		t.Errorf("%d holds are kept that are over", left)
 	}
 }
