@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -42,7 +43,7 @@ func (s *soak) calmDown(ctx context.Context) error {
 // becomesQuiet returns nil once nothing is above the base; the error is what
 // still was at the end.
 func (s *soak) becomesQuiet(ctx context.Context) error {
-	unquiet := fmt.Errorf("the metrics cannot be read")
+	unquiet := errors.New("the metrics cannot be read")
 	for {
 		now, err := s.scrape(ctx)
 		if err == nil {
