@@ -1,10 +1,12 @@
 package telemetry
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
@@ -69,5 +71,27 @@ func TestAlarmOfOneCredentialLastsUntilItServes(t *testing.T) {
 	}
 	if _, ended := a.observe(answered(1)); !ended || len(a.list()) != 0 {
 		t.Errorf("alarms after the credential served are %v, want none", a.list())
+	}
+}
+
+// A reload ends the alarms of credentials that are no longer there, and no other.
+func TestReloadEndsAlarmsOfCredentialsThatAreGone(t *testing.T) {
+	t.Parallel()
+	target := llm.Target{Provider: "alpha", Model: "m1", Region: "r1"}
+	known := func(credentials int) Known {
+		return Known{Targets: []llm.Target{target}, Credentials: map[string]int{"alpha": credentials}}
+	}
+	m := NewMetrics(prometheus.NewRegistry(), known(3), slog.New(slog.DiscardHandler))
+	m.Record(llm.Run{Attempts: []llm.Attempt{{Target: target, Outcome: llm.OutcomeSuccess, Credential: 2, Refusals: []llm.CredentialRefusal{
+		{Credential: 1, Class: llm.ClassQuota}, {Credential: 3, Class: llm.ClassAuth},
+	}}}})
+
+	m.Learn(known(3))
+	if got := m.Alarms(); len(got) != 2 {
+		t.Errorf("alarms %v, want both", got)
+	}
+	m.Learn(known(2))
+	if got := m.Alarms(); len(got) != 1 || got[0].Kind != llm.ClassQuota {
+		t.Errorf("alarms %v, want that of the first credential alone", got)
 	}
 }
