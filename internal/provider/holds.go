@@ -44,6 +44,15 @@ type hold struct {
 	status int
 }
 
+// before reports whether a credential will serve again earlier than another: one
+// that was refused comes last, since time alone does not mend it.
+func (h hold) before(other hold) bool {
+	if refused := h.class == llm.ClassAuth; refused != (other.class == llm.ClassAuth) {
+		return !refused
+	}
+	return h.until.Before(other.until)
+}
+
 // NewHolds returns holds of which there are none yet.
 func NewHolds(policy HoldPolicy) *Holds {
 	h := &Holds{held: map[credential]hold{}}

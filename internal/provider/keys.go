@@ -31,7 +31,7 @@ func NewKeys(texts []string, holds *Holds) *Keys {
 func (k *Keys) Texts() []string { return k.texts }
 
 // Choose returns the index of the key to be used for a target: each in turn of
-// those that do not rest, or, when all do, the one whose rest is over first. A
+// those that do not rest, or, when all do, the one that will serve again first. A
 // rest is no refusal: whether the target is asked at all is its circuit's matter.
 func (k *Keys) Choose(target llm.Target, now time.Time) int {
 	if len(k.texts) == 1 {
@@ -45,7 +45,8 @@ func (k *Keys) Choose(target llm.Target, now time.Time) int {
 	return free[turn%uint64(len(free))]
 }
 
-// state lists the keys that do not rest and names the one whose rest ends first.
+// state lists the keys that do not rest and names the one that will serve again
+// first.
 func (k *Keys) state(target llm.Target, now time.Time) (free []int, soonest int, first hold) {
 	free = make([]int, 0, len(k.texts))
 	for i, text := range k.texts {
@@ -53,7 +54,7 @@ func (k *Keys) state(target llm.Target, now time.Time) (free []int, soonest int,
 		switch {
 		case !ok:
 			free = append(free, i)
-		case first.until.IsZero() || held.until.Before(first.until):
+		case first.until.IsZero() || held.before(first):
 			soonest, first = i, held
 		}
 	}
@@ -62,7 +63,7 @@ func (k *Keys) state(target llm.Target, now time.Time) (free []int, soonest int,
 
 // Used notes what became of a call under a key. A failure that is the key's own
 // lets it rest. While another key is free the failure says so, and is none of
-// the target's; else it stands for the key that is free again first.
+// the target's; else it stands for the key that will serve again first.
 func (k *Keys) Used(i int, target llm.Target, result *llm.Result, err error, now time.Time) {
 	if len(k.texts) == 1 {
 		return
@@ -86,7 +87,7 @@ func (k *Keys) Used(i int, target llm.Target, result *llm.Result, err error, now
 	}
 }
 
-// standFor turns a failure into that of the key whose rest ends first.
+// standFor turns a failure into that of the key that will serve again first.
 func standFor(f *llm.Failure, first hold, now time.Time) {
 	f.Class, f.Reason, f.Status, f.RetryAfter = first.class, first.reason, first.status, 0
 	if first.told {

@@ -126,6 +126,7 @@ func TestTheTargetFailsWhenNoKeyIsLeft(t *testing.T) {
 		{"for the soonest of their hints", []*llm.Failure{limitedFor(30 * time.Second), limitedFor(7 * time.Second), limitedFor(20 * time.Second)}, llm.ClassRateLimit, 429, 7 * time.Second},
 		{"without a time where none was told", []*llm.Failure{limitedFor(30 * time.Second), limitedFor(0), limitedFor(20 * time.Second)}, llm.ClassRateLimit, 429, 0},
 		{"by its limit when the others are refused", []*llm.Failure{refusedKey(), limitedFor(30 * time.Second), refusedKey()}, llm.ClassRateLimit, 429, 30 * time.Second},
+		{"by its limit, also when that lasts longer", []*llm.Failure{limitedFor(50 * time.Minute), refusedKey(), refusedKey()}, llm.ClassRateLimit, 429, 50 * time.Minute},
 		{"by its refusal when all are", []*llm.Failure{refusedKey(), refusedKey(), refusedKey()}, llm.ClassAuth, 401, 0},
 	}
 	for _, tt := range tests {
