@@ -163,6 +163,25 @@ func TestAShortAbsenceIsNotTold(t *testing.T) {
 	awaitSilence(t, w, missFor)
 }
 
+// A directory that is replaced takes the watch on it along; the file is found at
+// the next look.
+func TestAFileInAReplacedDirectoryIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "conf")
+	path := filepath.Join(dir, "breakwater.yaml")
+	put(t, path, "one")
+	w := watching(t, path)
+	ok(t, os.Rename(dir, dir+".old"))
+	put(t, path, "two")
+	select {
+	case <-w.Changes():
+	case <-time.After(2*lookEvery + missFor):
+		t.Fatal("the file in the new directory was not found")
+	}
+	put(t, path, "three")
+	awaitChange(t, w)
+}
+
 func TestWatchSaysThatThereIsNoDirectory(t *testing.T) {
 	t.Parallel()
 	if w, err := Watch(filepath.Join(t.TempDir(), "none", "breakwater.yaml")); err == nil {

@@ -36,10 +36,9 @@ func (g *Gateway) Reload(t testing.TB, text string) string {
 // ReloadsEnded returns how many reloads have ended in which way.
 func (g *Gateway) ReloadsEnded(t testing.TB) map[string]string {
 	t.Helper()
-	ends := map[string]string{}
+	ends, all := map[string]string{}, g.Metrics(t, "breakwater_config_reloads_total")
 	for _, result := range []string{ReloadApplied, ReloadUnchanged, ReloadRefused} {
-		series := `breakwater_config_reloads_total{result="` + result + `"}`
-		ends[result] = g.Metrics(t, series)[series]
+		ends[result] = all[`breakwater_config_reloads_total{result="`+result+`"}`]
 	}
 	return ends
 }
