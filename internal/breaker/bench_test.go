@@ -39,6 +39,53 @@ func BenchmarkClosedSuccess(b *testing.B) {
 	}
 }
 
+// The caller has read the clock for itself.
+func BenchmarkClosedSuccessAt(b *testing.B) {
+	r := breaker.New(breaker.Config{Settings: benchSettings})
+	key := benchKeys(1)[0]
+	at := r.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		var p breaker.Permit
+		if r.Acquire(key, &p) == nil {
+			p.Done(breaker.Outcome{Kind: breaker.Success, At: at})
+		}
+	}
+}
+
+func BenchmarkClosedSuccessInACountWindow(b *testing.B) {
+	r := breaker.New(breaker.Config{Settings: func(key string) breaker.Settings {
+		s := benchSettings(key)
+		s.Window = breaker.Window{Calls: 20}
+		return s
+	}})
+	key := benchKeys(1)[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		var p breaker.Permit
+		if r.Acquire(key, &p) == nil {
+			p.Done(breaker.Outcome{Kind: breaker.Success})
+		}
+	}
+}
+
+// One call in a hundred fails, so that the window always shows failures.
+func BenchmarkClosedFewFailures(b *testing.B) {
+	r := breaker.New(breaker.Config{Settings: benchSettings})
+	key := benchKeys(1)[0]
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o := breaker.Outcome{Kind: breaker.Success}
+		if i%100 == 99 {
+			o = breaker.Outcome{Kind: breaker.Failure, Cause: "server_error"}
+		}
+		var p breaker.Permit
+		if r.Acquire(key, &p) == nil {
+			p.Done(o)
+		}
+	}
+}
+
 func BenchmarkClosedSuccessParallel(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
@@ -60,7 +107,7 @@ func BenchmarkClosedSuccessParallel(b *testing.B) {
 func BenchmarkFailureBelowThreshold(b *testing.B) {
 	r := breaker.New(breaker.Config{Settings: func(key string) breaker.Settings {
 		s := benchSettings(key)
-		s.FailureThreshold = 1 << 40
+		s.FailureThreshold, s.FailureRate = 1<<40, 0
 		return s
 	}})
 	key := benchKeys(1)[0]

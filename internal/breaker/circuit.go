@@ -23,7 +23,7 @@ type circuit struct {
 	version  uint64    // of the policy in force
 	off      bool      // that policy does not enable the circuit
 	settings *Settings // of the last policy that did
-	opened   Counts    // what opened it, while open
+	opened   *Counts   // what opened it last
 	ended    uint64    // calls that were counted, over the life of the circuit
 	idle     idleness
 }
@@ -167,7 +167,7 @@ func (c *circuit) lock(in instant) instant {
 func (c *circuit) apply(t *transition) {
 	if t != nil {
 		if t.to == Open {
-			c.opened = t.counts
+			c.opened = new(t.counts)
 		}
 		c.tally.expired.Add(uint64(t.expired))
 		c.registry.tell(c.key, t)
@@ -262,7 +262,7 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 
 	counts := m.counts(now)
 	if m.state == Open {
-		counts = c.opened
+		counts = *c.opened
 	}
 	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
 	s.FailureRate = c.rate(counts)

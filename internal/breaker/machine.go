@@ -23,12 +23,12 @@ const firstGeneration = 1
 // and returns it, or nil.
 type machine struct {
 	state State
-	// generation changes at every transition; an outcome counts only in the
-	// generation its permit was given in. previous is the one before.
-	generation, previous uint64
-	since                time.Duration // of the state
-	reason               string        // of the last transition
-	cause                string        // of the failure that opened it; empty while closed
+	// generation grows by one at every transition; an outcome counts only in
+	// the generation its permit was given in.
+	generation uint64
+	since      time.Duration // of the state
+	reason     string        // of the last transition
+	cause      string        // of the failure that opened it; empty while closed
 
 	backoff backoff
 	// The rest of this group is of a closed circuit.
@@ -135,7 +135,7 @@ func (m *machine) current(c claim) bool {
 	if c.generation == m.generation {
 		return true
 	}
-	return c.early && m.state == Closed && c.generation == m.previous
+	return c.early && m.state == Closed && c.generation == m.generation-1
 }
 
 // record counts an outcome in a closed circuit and evaluates what it makes of
@@ -303,8 +303,7 @@ func (m *machine) close(in instant) *transition {
 // move enters a state with everything counted in the old one cleared (R29).
 func (m *machine) move(to State, reason string, now time.Duration) *transition {
 	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts(now)}
-	m.previous, m.generation = m.generation, t.generation
-	m.state, m.reason, m.since = to, reason, now
+	m.generation, m.state, m.reason, m.since = t.generation, to, reason, now
 	m.streak, m.episode, m.blamed = streak{}, nil, ""
 	m.window.clear()
 	m.openUntil, m.openFor = 0, 0

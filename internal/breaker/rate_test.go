@@ -93,12 +93,15 @@ func TestRateConformance(t *testing.T) {
 		// Both.
 		{"a streak opens before there are calls for a rate", defaults(), "FFFFF open by=consecutive rate=?"},
 		{"a rate opens where no streak is", defaults(), "SFFSFFSFFS open by=failure_rate c=0 n=10 f=6"},
+		{"R27 a streak is remembered for two windows", with(func(s *breaker.Settings) { s.Cooldown = time.Second }), "F +60s F c=2 +60s c=2 +1ns c=0 F c=1"},
+		{"R27 or for two cooldowns", with(func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 20} }), "F +60s F c=2 +60s c=2 +1ns c=0 F c=1"},
 		{"both at once are one transition", with(func(s *breaker.Settings) { s.FailureThreshold = 10 }), "F/10 open by=consecutive n=10 c=10"},
 
 		// What clears a window (R29).
 		{"R29 neither verdicts nor what was before are in a new window", standard(), "F/10 open +30s S closed n=0 f=0 rate=? F/9 closed n=9 F open"},
 		{"R29 nothing is left of an old window after half-open failed", ofCalls(3, 3, half, atLeast), "FFF open +30s F open n=1 f=1 +60s S closed n=0 FF closed F open"},
 		{"R26 an episode speaks of a rate when its slots are used", with(halfOpen(3, 2)), "F +30s F rate=? S rate=? half_open"},
+		{"R8 nor are late successes", standard(), "a1 F/10 open +30s S S1 n=0 stale=1 S n=1"},
 		{"BRK-07 late failures are not in a new window", overTime(30*time.Second, 10, 1, breaker.All, above), "a1 a2 F1 open +30s S closed F2 closed n=0 stale=1"},
 	}
 	for _, tt := range tests {
@@ -155,6 +158,11 @@ func TestReconfigureARate(t *testing.T) {
 	s.FailureRate = 300_000
 	g.Reconfigure(always(s))
 	g.play("closed n=12 S open n=13 f=4") // a success is an outcome, too
+
+	g = setup(t, standard())
+	g.play("a1 F/10 +30s S closed S/6 F/4")
+	g.Reconfigure(always(s))
+	g.play("S1 S open stale=1 n=11 f=4") // one of an earlier generation is none
 
 	g = setup(t, standard())
 	g.play("S/6 F/4")

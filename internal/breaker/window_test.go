@@ -90,30 +90,26 @@ func TestIdleWindow(t *testing.T) {
 	}
 }
 
-// A success that comes when its tab is closed already is counted under the
-// lock, in the generation it belongs to.
+// A success that comes when its tab was closed already is not counted on it: it
+// has to take the lock.
 func TestSuccessAfterTheTabWasClosed(t *testing.T) {
 	t.Parallel()
 	s := testSettings()
-	s.FailureThreshold = 2
 	r := New(Config{Settings: func(string) Settings { return s }, Now: func() time.Duration { return 0 }})
-	call := func(k Kind) {
-		var p Permit
-		if err := r.Acquire("k", &p); err != nil {
-			t.Fatal(err)
-		}
-		p.Done(Outcome{Kind: k})
+	var p Permit
+	if err := r.Acquire("k", &p); err != nil {
+		t.Fatal(err)
 	}
-	call(Success)
-	tab := r.circuit("k").tab.Load()
-	if tab == nil || !tab.add() {
+	p.Done(Outcome{Kind: Success}) // opens a tab
+
+	c := r.circuit("k")
+	if !c.onTab(c.look(), &Outcome{Kind: Success}) {
 		t.Fatal("there is no open tab")
 	}
-	call(Failure)
-	if tab.add() {
-		t.Error("a closed tab counted a success")
+	if got, want := c.tab.Load().close(), uint64(1); got != want {
+		t.Errorf("the tab holds %d successes, want %d", got, want)
 	}
-	if got, _ := r.Circuit("k"); got.Calls != 3 || got.Failures != 1 {
-		t.Errorf("got %d of %d, want 1 of 3", got.Failures, got.Calls)
+	if c.onTab(c.look(), &Outcome{Kind: Success}) {
+		t.Error("a closed tab counted a success")
 	}
 }
