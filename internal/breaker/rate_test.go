@@ -101,7 +101,7 @@ func TestRateConformance(t *testing.T) {
 		{"R29 neither verdicts nor what was before are in a new window", standard(), "F/10 open +30s S closed n=0 f=0 rate=? F/9 closed n=9 F open"},
 		{"R29 nothing is left of an old window after half-open failed", ofCalls(3, 3, half, atLeast), "FFF open +30s F open n=1 f=1 +60s S closed n=0 FF closed F open"},
 		{"R26 an episode speaks of a rate when its slots are used", with(halfOpen(3, 2)), "F +30s F rate=? S rate=? half_open"},
-		{"R8 nor are late successes", standard(), "a1 F/10 open +30s S S1 n=0 stale=1 S n=1"},
+		{"R8 nor are late successes", standard(), "a1 F/10 open +30s S S S1 n=1 stale=1"},
 		{"BRK-07 late failures are not in a new window", overTime(30*time.Second, 10, 1, breaker.All, above), "a1 a2 F1 open +30s S closed F2 closed n=0 stale=1"},
 	}
 	for _, tt := range tests {
@@ -160,7 +160,7 @@ func TestReconfigureARate(t *testing.T) {
 	g.play("closed n=12 S open n=13 f=4") // a success is an outcome, too
 
 	g = setup(t, standard())
-	g.play("a1 F/10 +30s S closed S/6 F/4")
+	g.play("a1 F/10 +30s S closed S/5 F/4 S")
 	g.Reconfigure(always(s))
 	g.play("S1 S open stale=1 n=11 f=4") // one of an earlier generation is none
 
