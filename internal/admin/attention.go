@@ -30,8 +30,9 @@ func (r reading) summary() templates.Summary {
 // troubles counts what needs attention; empty when nothing does.
 func (r reading) troubles() string {
 	return enumerate(
-		some(len(r.inState(breaker.Open)), "circuit", " open"),
+		some(len(r.refusing()), "circuit", " open"),
 		some(len(r.inState(breaker.HalfOpen)), "circuit", " half-open"),
+		some(len(r.due()), "circuit", " due for a probe"),
 		some(len(r.alarms), "alarm", ""),
 		r.databaseTrouble(),
 	)
@@ -74,7 +75,7 @@ func enumerate(parts ...string) string {
 }
 
 func (r reading) tone() templates.Tone {
-	if len(r.inState(breaker.Open)) > 0 || len(r.alarms) > 0 || r.database.Away {
+	if len(r.refusing()) > 0 || len(r.alarms) > 0 || r.database.Away {
 		return templates.Bad
 	}
 	return templates.Caution
@@ -83,7 +84,7 @@ func (r reading) tone() templates.Tone {
 // attention lists what is not as it should be, the worst first.
 func (r reading) attention() []templates.Notice {
 	var notices []templates.Notice
-	for _, t := range r.inState(breaker.Open) {
+	for _, t := range r.refusing() {
 		notices = append(notices, r.circuitNotice(t))
 	}
 	for _, alarm := range r.alarms {
@@ -92,7 +93,7 @@ func (r reading) attention() []templates.Notice {
 	if r.database.Away {
 		notices = append(notices, r.databaseNotice())
 	}
-	for _, t := range r.inState(breaker.HalfOpen) {
+	for _, t := range slices.Concat(r.inState(breaker.HalfOpen), r.due()) {
 		notices = append(notices, r.circuitNotice(t))
 	}
 	return notices

@@ -20,6 +20,8 @@ func (t target) state() templates.Mark {
 	switch {
 	case t.off():
 		return templates.Mark{Tone: templates.Quiet, Text: "Off"}
+	case t.circuit.State == breaker.Open && t.circuit.Eligible:
+		return templates.Mark{Tone: templates.Caution, Text: "Probe due"}
 	case t.circuit.State == breaker.Open:
 		return templates.Mark{Tone: templates.Bad, Text: "Open"}
 	case t.circuit.State == breaker.HalfOpen:

@@ -65,6 +65,7 @@ func TestSummary(t *testing.T) {
 	closed := breaker.Snapshot{Key: "a/m/r", Enabled: true}
 	off := breaker.Snapshot{Key: "b/m/r"}
 	probing := breaker.Snapshot{Key: "c/m/r", Enabled: true, State: breaker.HalfOpen}
+	due := breaker.Snapshot{Key: "d/m/r", Enabled: true, State: breaker.Open, Eligible: true}
 	for name, test := range map[string]struct {
 		world            *world
 		tone             templates.Tone
@@ -73,6 +74,7 @@ func TestSummary(t *testing.T) {
 		"nothing yet": {&world{}, templates.Quiet, "No target is configured", "Calls can be served once a configuration names a target."},
 		"all well":    {&world{circuits: []breaker.Snapshot{closed}}, templates.Good, "No circuit is open", "1 of 1 circuit closed; nothing needs attention."},
 		"off":         {&world{circuits: []breaker.Snapshot{closed, off}}, templates.Good, "No circuit is open", "1 of 2 circuits closed, 1 switched off; nothing needs attention."},
+		"due":         {&world{circuits: []breaker.Snapshot{closed, due}}, templates.Caution, "1 circuit due for a probe", "1 of 2 circuits closed."},
 		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
 		"no database": {&world{circuits: []breaker.Snapshot{closed}, database: Database{Away: true, Waiting: 3, Room: 65536}}, templates.Bad, "database away", "1 of 1 circuit closed."},
 		"alarm only":  {&world{alarms: []telemetry.Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},

@@ -72,9 +72,24 @@ func sorted(found map[llm.Target]target) []target {
 
 // inState returns the targets whose circuit is in a state.
 func (r reading) inState(state breaker.State) []target {
+	return r.those(func(c breaker.Snapshot) bool { return c.State == state })
+}
+
+// refusing returns the targets whose open circuit lets no call through.
+func (r reading) refusing() []target {
+	return r.those(func(c breaker.Snapshot) bool { return c.State == breaker.Open && !c.Eligible })
+}
+
+// due returns the targets whose cooldown is over and which only wait for a call
+// to be probed by: no call suffers from them.
+func (r reading) due() []target {
+	return r.those(func(c breaker.Snapshot) bool { return c.State == breaker.Open && c.Eligible })
+}
+
+func (r reading) those(are func(breaker.Snapshot) bool) []target {
 	var some []target
 	for _, t := range r.all {
-		if t.circuit.State == state {
+		if are(t.circuit) {
 			some = append(some, t)
 		}
 	}

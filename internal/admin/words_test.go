@@ -85,7 +85,7 @@ func TestStatesInWords(t *testing.T) {
 		"only failed":  {breaker.Snapshot{Key: "k", Enabled: true, Calls: 2, Failures: 2, ConsecutiveFailures: 2}, "Closed", "2 failures in a row", ""},
 		"too many failed": {
 			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Open, Eligible: true, Reason: breaker.ReasonFailureRate, Cause: "server_error", Calls: 10, Failures: 6},
-			"Open", "6 of the last 10 calls failed (server_error)", "With the next call",
+			"Probe due", "6 of the last 10 calls failed (server_error)", "With the next call",
 		},
 		"recovered":  {breaker.Snapshot{Key: "k", Enabled: true, Reason: breaker.ReasonProbeSuccess}, "Closed", "A probe succeeded", ""},
 		"no breaker": {breaker.Snapshot{Key: "k"}, "Off", "Switched off: every call goes through", ""},
@@ -99,7 +99,7 @@ func TestStatesInWords(t *testing.T) {
 		},
 		"eligible": {
 			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Open, Eligible: true, Reason: breaker.ReasonProbeLost, Cause: "connection"},
-			"Open", "A probe never came back (connection)", "With the next call",
+			"Probe due", "A probe never came back (connection)", "With the next call",
 		},
 		"probing": {
 			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.HalfOpen, Reason: breaker.ReasonHalfOpen, Cause: "connection"},
