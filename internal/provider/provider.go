@@ -46,10 +46,3 @@ func (r *Registry) Dispatch(ctx context.Context, call *llm.Call, emit llm.Emit) 
 	}
 	return client.Send(ctx, call, emit)
 }
-
-// Close closes every client.
-func (r *Registry) Close() {
-	for _, client := range r.clients {
-		client.Close()
-	}
-}

@@ -11,15 +11,14 @@ import (
 
 // named is a client that answers with its own name.
 type named struct {
-	name   string
-	closed bool
+	name string
 }
 
 func (n *named) Send(_ context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
 	return &llm.Result{Target: call.Target, Body: []byte(n.name)}, nil
 }
 
-func (n *named) Close() { n.closed = true }
+func (n *named) Close() {}
 
 func TestDispatchFindsTheProvider(t *testing.T) {
 	t.Parallel()
@@ -36,10 +35,6 @@ func TestDispatchFindsTheProvider(t *testing.T) {
 		if string(result.Body) != name {
 			t.Errorf("%s was answered by %s", name, result.Body)
 		}
-	}
-	registry.Close()
-	if !alpha.closed || !beta.closed {
-		t.Error("a client was left open")
 	}
 }
 
