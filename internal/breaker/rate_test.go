@@ -217,3 +217,31 @@ func TestEveryOutcomeIsCounted(t *testing.T) {
 		})
 	}
 }
+
+// R24: no outcome is evaluated late. Whatever the order in which they end,
+// eight failures of sixteen have opened the circuit when all have ended.
+func TestNothingIsEvaluatedLate(t *testing.T) {
+	t.Parallel()
+	const calls = 16
+	for name, s := range map[string]breaker.Settings{
+		"time":  overTime(30*time.Second, 10, calls, half, breaker.AtLeast),
+		"calls": ofCalls(calls, calls, half, breaker.AtLeast),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 500 {
+				g := setup(t, s)
+				g.play("S n=1 S") // the second opens a way without the lock
+				var wg sync.WaitGroup
+				for i := range calls - 2 {
+					p := g.acquire()
+					wg.Go(func() { p.Done(outcome("FFFFFFFFSSSSSS"[i])) })
+				}
+				wg.Wait()
+				if got := g.snapshot(); got.State != breaker.Open || got.Calls != calls || got.Failures != calls/2 {
+					t.Fatalf("%v after %d failures of %d", got.State, got.Failures, got.Calls)
+				}
+			}
+		})
+	}
+}
