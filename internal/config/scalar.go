@@ -187,6 +187,8 @@ func assignRate(s scalar, v reflect.Value) *problem {
 func assignWindowSize(s scalar, v reflect.Value) *problem {
 	size, err := parseWindowSize(s.text)
 	switch {
+	case size.Calls != 0 && !s.isNumber():
+		return &problem{"is a number of calls in quotes", "write digits only, without quotes"}
 	case errors.Is(err, errWindowForm):
 		return &problem{err.Error(), "write one such as 30s, or with type: count one such as 20"}
 	case err != nil:
