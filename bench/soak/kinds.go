@@ -67,7 +67,7 @@ func kinds() []kind {
 		{name: "clients that leave in mid-stream", share: 60, model: "slow", form: stream, due: []end{left}, client: manner{leaveAfter: 12}},
 		{name: "slow readers", share: 15, model: "chat", form: stream, due: []end{served}, client: manner{pause: 15 * time.Millisecond}},
 		{name: "readers that stop reading", share: 3, model: "flood", form: stream, due: []end{left}, client: manner{stuck: 4 * time.Second}},
-		{name: "callers with a limit of their own", share: 10, model: "slow", due: []end{served, cutShort, failed}, limit: "120ms"},
+		{name: "callers with a limit of their own", share: 10, model: "slow", due: []end{served, cutShort, failed}, limit: "400ms"},
 
 		{name: "a target that fails half the time", share: 100, model: "flaky", due: []end{served}},
 		{name: "a target that is rate-limited", share: 50, model: "limited", due: []end{served}},
