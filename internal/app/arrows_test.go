@@ -26,11 +26,12 @@ type rule struct {
 var arrows = []rule{
 	{"internal/llm", nil, "the words are shared by all rooms, so they depend on none"},
 	{"internal/sse", nil, "an event stream is pure I/O and knows no dialect"},
+	{"internal/jsonscan", nil, "a JSON text is bytes and knows no dialect"},
 	{"internal/config", nil, "what people declare is read without knowing who uses it"},
 	{"db", nil, "migrations are files"},
 	{"internal/breaker", nil, "the breaker guards any dependency; no provider word is in it"},
 	{"internal/postgres", []string{"db"}, "the driver's border knows no table's meaning"},
-	{"internal/wire", []string{"internal/sse"}, "a dialect is bytes in, bytes out; no dialect imports another"},
+	{"internal/wire", []string{"internal/sse", "internal/jsonscan"}, "a dialect is bytes in, bytes out; no dialect imports another"},
 	{"internal/telemetry", []string{"internal/breaker"}, "it records breaker events, so it knows their type; SQL only in repository.go"},
 	{"internal/runs", []string{"internal/breaker"}, "it reads breaker events back, so it knows their type; SQL only in repository.go"},
 	{"internal/health", nil, "scores are a read model over attempts; SQL only in repository.go"},
@@ -62,7 +63,7 @@ var libraries = map[string][]string{
 	"github.com/PuerkitoBio/goquery":             nil,
 	"github.com/chromedp":                        nil,
 	"github.com/alecthomas/kong":                 {"cmd/server"},
-	"github.com/go-json-experiment/json":         {"internal/wire", "internal/provider", "internal/api", "internal/config"},
+	"github.com/go-json-experiment/json":         {"internal/jsonscan", "internal/wire", "internal/provider", "internal/api", "internal/config"},
 	"github.com/openai/openai-go/v3":             nil, // tests only
 	"pgregory.net/rapid":                         nil,
 	"go.uber.org/goleak":                         nil,

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -32,11 +30,12 @@ type Chunk struct {
 // error for a payload that is neither a JSON object nor [DONE].
 func (c *Chunk) Read(data []byte) error {
 	*c = Chunk{}
-	if string(bytes.TrimSpace(data)) == Done {
-		c.Kind = llm.EventTerminal
-		return nil
+	s := jsonscan.Lenient(data)
+	if s.Kind() != jsonscan.Object {
+		return c.readDone(data)
 	}
-	if err := json.Unmarshal(data, c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	c.read(&s)
+	if err := s.End(); err != nil {
 		return err
 	}
 	switch {
@@ -48,65 +47,71 @@ func (c *Chunk) Read(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSONFrom walks a chunk.
-func (c *Chunk) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginObject {
+func (c *Chunk) readDone(data []byte) error {
+	if string(bytes.TrimSpace(data)) != Done {
 		return errNoObject
 	}
-	return readObject(dec, func(name []byte) error {
-		switch string(name) {
+	c.Kind = llm.EventTerminal
+	return nil
+}
+
+func (c *Chunk) read(s *jsonscan.Scanner) {
+	for s.Object(); s.Member(); {
+		switch string(s.Name) {
 		case "choices":
-			return c.readChoices(dec)
+			c.readChoices(s)
 		case "usage":
-			return readUsage(dec, &c.Usage)
+			readUsage(s, &c.Usage)
 		case "x_groq":
-			return c.readExtension(dec)
+			c.readExtension(s)
 		case "error":
-			return readFailed(dec, &c.Failed)
+			c.Failed = saysError(s) || c.Failed
 		default:
-			return dec.SkipValue()
+			s.Skip()
 		}
-	})
+	}
 }
 
-func (c *Chunk) readChoices(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginArray {
-		return dec.SkipValue()
+func (c *Chunk) readChoices(s *jsonscan.Scanner) {
+	if !s.Array() {
+		return
 	}
-	return readArray(dec, func(int) error {
+	for s.Element() {
 		c.choices++
-		if dec.PeekKind() != jsontext.KindBeginObject {
-			return dec.SkipValue()
+		if s.Object() {
+			c.readChoice(s)
 		}
-		return readObject(dec, func(name []byte) error {
-			switch string(name) {
-			case "delta":
-				return c.readDelta(dec)
-			case "finish_reason":
-				return c.readFinish(dec)
-			default:
-				return dec.SkipValue()
-			}
-		})
-	})
+	}
 }
 
-func (c *Chunk) readDelta(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginObject {
-		return dec.SkipValue()
-	}
-	return readObject(dec, func(name []byte) error {
-		switch string(name) {
-		case "content", "refusal", "reasoning", "reasoning_content":
-			n, err := readDeltaText(dec)
-			c.add(n, n > 0)
-			return err
-		case "tool_calls", "function_call", "audio":
-			return c.readParts(dec)
+func (c *Chunk) readChoice(s *jsonscan.Scanner) {
+	for s.Member() {
+		switch string(s.Name) {
+		case "delta":
+			c.readDelta(s)
+		case "finish_reason":
+			c.readFinish(s)
 		default:
-			return dec.SkipValue()
+			s.Skip()
 		}
-	})
+	}
+}
+
+func (c *Chunk) readDelta(s *jsonscan.Scanner) {
+	if !s.Object() {
+		return
+	}
+	for s.Member() {
+		switch string(s.Name) {
+		case "content", "refusal", "reasoning", "reasoning_content":
+			n := deltaText(s)
+			c.add(n, n > 0)
+		case "tool_calls", "function_call", "audio":
+			c.readParts(s)
+		default:
+			s.Skip()
+		}
+	}
 }
 
 func (c *Chunk) add(text int, content bool) {
@@ -114,69 +119,62 @@ func (c *Chunk) add(text int, content bool) {
 	c.content = c.content || content
 }
 
-// readDeltaText reads the text of a delta: a string, or parts as some servers
-// send them.
-func readDeltaText(dec *jsontext.Decoder) (int, error) {
-	if dec.PeekKind() == jsontext.KindString {
-		return readText(dec)
+// deltaText takes the text of a delta, a string, or parts as some servers send
+// them, and returns its bytes.
+func deltaText(s *jsonscan.Scanner) int {
+	if s.Kind() == jsonscan.String {
+		return s.TextLen()
 	}
-	return readVisible(dec)
+	return visible(s)
 }
 
 // readParts reads a part of a message that counts as content even without text:
 // a tool call or audio. An empty list is none.
-func (c *Chunk) readParts(dec *jsontext.Decoder) error {
-	switch dec.PeekKind() {
-	case jsontext.KindBeginArray:
-		return readArray(dec, func(int) error {
-			n, err := readVisible(dec)
-			c.add(n, true)
-			return err
-		})
-	case jsontext.KindBeginObject:
-		return readObject(dec, func(name []byte) error {
-			n, err := readNamed(dec, name)
-			c.add(n, true)
-			return err
-		})
+func (c *Chunk) readParts(s *jsonscan.Scanner) {
+	switch s.Kind() {
+	case jsonscan.Array:
+		for s.Array(); s.Element(); {
+			c.add(visible(s), true)
+		}
+	case jsonscan.Object:
+		for s.Object(); s.Member(); {
+			c.add(visibleMember(s), true)
+		}
 	default:
-		return dec.SkipValue()
+		s.Skip()
 	}
 }
 
-func (c *Chunk) readFinish(dec *jsontext.Decoder) error {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
+func (c *Chunk) readFinish(s *jsonscan.Scanner) {
+	if s.Kind() != jsonscan.String {
+		s.Skip()
+		return
 	}
-	if raw.Kind() == jsontext.KindString {
-		c.Finished = true
-		c.Failed = c.Failed || string(unquote(raw)) == "error"
-	}
-	return nil
+	c.Finished = true
+	c.Failed = string(s.Text()) == "error" || c.Failed
 }
 
 // readExtension reads the usage that Groq puts beside the standard fields.
-func (c *Chunk) readExtension(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginObject {
-		return dec.SkipValue()
+func (c *Chunk) readExtension(s *jsonscan.Scanner) {
+	if !s.Object() {
+		return
 	}
-	return readObject(dec, func(name []byte) error {
-		if string(name) == "usage" {
-			return readUsage(dec, &c.Usage)
+	for s.Member() {
+		if string(s.Name) == "usage" {
+			readUsage(s, &c.Usage)
+			continue
 		}
-		return dec.SkipValue()
-	})
+		s.Skip()
+	}
 }
 
-// readFailed reads an "error" member: an object, or a text as some servers
-// send. Null and an empty text mean that there is none.
-func readFailed(dec *jsontext.Decoder, failed *bool) error {
-	if dec.PeekKind() == jsontext.KindString {
-		n, err := readText(dec)
-		*failed = *failed || n > 0
-		return err
+// saysError takes an "error" member: an object, or a text as some servers send.
+// Null and an empty text mean that there is none.
+func saysError(s *jsonscan.Scanner) bool {
+	if s.Kind() == jsonscan.String {
+		return s.TextLen() > 0
 	}
-	*failed = *failed || dec.PeekKind() == jsontext.KindBeginObject
-	return dec.SkipValue()
+	object := s.Kind() == jsonscan.Object
+	s.Skip()
+	return object
 }

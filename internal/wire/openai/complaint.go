@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/wire"
 )
 
@@ -190,7 +191,8 @@ func path(location []any) string {
 func text(v jsontext.Value) string {
 	switch v.Kind() {
 	case jsontext.KindString:
-		return strings.ToValidUTF8(string(unquote(v)), "\uFFFD")
+		s := jsonscan.Lenient(v)
+		return strings.ToValidUTF8(string(s.Text()), "\uFFFD")
 	case jsontext.KindNumber:
 		return string(v)
 	default:

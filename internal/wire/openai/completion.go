@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -37,7 +35,9 @@ func ReadCompletion(body []byte) (Completion, error) {
 		return Completion{}, ErrEmptyBody
 	}
 	var c Completion
-	if err := json.Unmarshal(body, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	s := jsonscan.Lenient(body)
+	c.read(&s)
+	if err := s.End(); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrInvalidBody, err)
 	}
 	if !c.Failed && (c.messages == 0 || c.invalid) {
@@ -46,45 +46,44 @@ func ReadCompletion(body []byte) (Completion, error) {
 	return c, nil
 }
 
-// UnmarshalJSONFrom walks an answer.
-func (c *Completion) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginObject {
-		return dec.SkipValue()
+func (c *Completion) read(s *jsonscan.Scanner) {
+	if !s.Object() {
+		return
 	}
-	return readObject(dec, func(name []byte) error {
-		switch string(name) {
+	for s.Member() {
+		switch string(s.Name) {
 		case "choices":
-			return c.readChoices(dec)
+			c.readChoices(s)
 		case "usage":
-			return readUsage(dec, &c.Usage)
+			readUsage(s, &c.Usage)
 		case "error":
-			return readFailed(dec, &c.Failed)
+			c.Failed = saysError(s) || c.Failed
 		default:
-			return dec.SkipValue()
+			s.Skip()
 		}
-	})
+	}
 }
 
-func (c *Completion) readChoices(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != jsontext.KindBeginArray {
-		return dec.SkipValue()
+func (c *Completion) readChoices(s *jsonscan.Scanner) {
+	if !s.Array() {
+		return
 	}
-	return readArray(dec, func(int) error {
-		if dec.PeekKind() != jsontext.KindBeginObject {
-			c.invalid = true
-			return dec.SkipValue()
-		}
+	for s.Element() {
 		before := c.messages
-		err := readObject(dec, func(name []byte) error {
-			if string(name) != "message" || dec.PeekKind() != jsontext.KindBeginObject {
-				return dec.SkipValue()
-			}
-			c.messages++
-			n, err := readVisible(dec)
-			c.TextBytes += n
-			return err
-		})
+		if s.Object() {
+			c.readChoice(s)
+		}
 		c.invalid = c.invalid || c.messages == before
-		return err
-	})
+	}
+}
+
+func (c *Completion) readChoice(s *jsonscan.Scanner) {
+	for s.Member() {
+		if string(s.Name) != "message" || s.Kind() != jsonscan.Object {
+			s.Skip()
+			continue
+		}
+		c.messages++
+		c.TextBytes += visible(s)
+	}
 }

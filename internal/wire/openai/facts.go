@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -17,12 +16,11 @@ import (
 // JSON, has a duplicate key, nests too deeply or holds a number that is no
 // double, and for a field that the gateway reads and that has the wrong type.
 func ReadFacts(body []byte) (llm.Facts, error) {
-	if err := checkShape(body); err != nil {
-		return llm.Facts{}, err
-	}
 	var r request
-	if err := json.Unmarshal(body, &r); err != nil {
-		return llm.Facts{}, requestError(err)
+	s := jsonscan.Strict(body)
+	r.read(&s)
+	if err := s.End(); err != nil {
+		return llm.Facts{}, requestError(body, err)
 	}
 	switch {
 	case !r.hasModel:
@@ -43,37 +41,38 @@ type request struct {
 	maxCompletion         int
 }
 
-// UnmarshalJSONFrom walks the body.
-func (r *request) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if kind := dec.PeekKind(); kind != jsontext.KindBeginObject && kind != jsontext.KindInvalid {
-		return &RequestError{Code: CodeInvalidValue, Message: "The body must be a JSON object."}
+func (r *request) read(s *jsonscan.Scanner) {
+	if !next(s, jsonscan.Object) {
+		s.Skip() // what is broken in it goes first
+		s.Fail(&RequestError{Code: CodeInvalidValue, Message: "The body must be a JSON object."})
 	}
-	return readObject(dec, func(name []byte) error { return r.member(dec, name) })
+	for s.Object(); s.Member(); {
+		r.readMember(s)
+	}
 }
 
-func (r *request) member(dec *jsontext.Decoder, name []byte) (err error) {
-	switch string(name) {
+func (r *request) readMember(s *jsonscan.Scanner) {
+	switch string(s.Name) {
 	case "model":
 		r.hasModel = true
-		return r.readModel(dec)
+		r.readModel(s)
 	case "messages":
 		r.hasMessages = true
-		return r.readMessages(dec)
+		r.readMessages(s)
 	case "stream":
-		r.Stream, err = readFlag(dec, "stream")
+		r.Stream = readFlag(s, "stream")
 	case "stream_options":
-		return r.readStreamOptions(dec)
+		r.readStreamOptions(s)
 	case "max_tokens":
-		r.MaxOutput, err = readLimit(dec, "max_tokens")
+		r.MaxOutput = readLimit(s, "max_tokens")
 	case "max_completion_tokens":
-		r.maxCompletion, err = readLimit(dec, "max_completion_tokens")
+		r.maxCompletion = readLimit(s, "max_completion_tokens")
 	default:
-		if field := lookalike(name); field != "" {
-			return wrong(string(name), fmt.Sprintf("must be written %q", field))
+		if field := lookalike(s.Name); field != "" {
+			s.Fail(wrong(string(s.Name), fmt.Sprintf("must be written %q", field)))
 		}
-		return dec.SkipValue()
+		s.Skip()
 	}
-	return err
 }
 
 // lookalike returns the field of ours that a name is in another letter case.
@@ -88,98 +87,78 @@ func lookalike(name []byte) string {
 	return ""
 }
 
-func (r *request) readModel(dec *jsontext.Decoder) error {
-	if !next(dec, jsontext.KindString) {
-		return wrong("model", "must be a string")
+func (r *request) readModel(s *jsonscan.Scanner) {
+	if !next(s, jsonscan.String) {
+		s.Fail(wrong("model", "must be a string"))
 	}
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	r.Model = string(unquote(raw))
+	start := s.Offset()
+	r.Model = string(s.Text())
+	r.ModelSpan = llm.Span{Start: start, End: s.Offset()}
 	if r.Model == "" {
-		return wrong("model", "must not be empty")
+		s.Fail(wrong("model", "must not be empty"))
 	}
-	r.ModelSpan = spanOf(dec, raw)
-	return nil
 }
 
-func (r *request) readStreamOptions(dec *jsontext.Decoder) error {
-	if !next(dec, jsontext.KindBeginObject) && dec.PeekKind() != jsontext.KindNull {
-		return wrong("stream_options", "must be an object")
+func (r *request) readStreamOptions(s *jsonscan.Scanner) {
+	if !next(s, jsonscan.Object, jsonscan.Null) {
+		s.Fail(wrong("stream_options", "must be an object"))
 	}
-	raw, err := dec.ReadValue()
+	start := s.Offset()
+	o, err := readOptions(s.Value())
 	if err != nil {
-		return err
+		s.Fail(err)
 	}
-	r.StreamOptionsSpan = spanOf(dec, raw)
-	o, err := readOptions(raw)
 	r.IncludeUsage = o.include
-	return err
+	r.StreamOptionsSpan = llm.Span{Start: start, End: s.Offset()}
 }
 
-func (r *request) readMessages(dec *jsontext.Decoder) error {
-	if !next(dec, jsontext.KindBeginArray) {
-		return wrong("messages", "must be an array")
+func (r *request) readMessages(s *jsonscan.Scanner) {
+	if !next(s, jsonscan.Array) {
+		s.Fail(wrong("messages", "must be an array"))
 	}
-	return readArray(dec, func(i int) error {
-		if !next(dec, jsontext.KindBeginObject) {
-			return wrong(fmt.Sprintf("messages[%d]", i), "must be an object")
+	s.Array()
+	for i := 0; s.Element(); i++ {
+		if !next(s, jsonscan.Object) {
+			s.Fail(wrong(fmt.Sprintf("messages[%d]", i), "must be an object"))
 		}
-		return readObject(dec, func(name []byte) error {
-			if string(name) == "content" && !next(dec, jsontext.KindString, jsontext.KindBeginArray, jsontext.KindNull) {
-				return wrong(fmt.Sprintf("messages[%d].content", i), "must be a string or an array")
+		for s.Object(); s.Member(); {
+			if string(s.Name) == "content" && !next(s, jsonscan.String, jsonscan.Array, jsonscan.Null) {
+				s.Fail(wrong(fmt.Sprintf("messages[%d].content", i), "must be a string or an array"))
 			}
-			n, err := readNamed(dec, name)
-			r.TextBytes += n
-			return err
-		})
-	})
+			r.TextBytes += visibleMember(s)
+		}
+	}
 }
 
 // next reports whether a value of one of the kinds comes next. Broken JSON
 // counts as any kind, so that reading on reports what is broken.
-func next(dec *jsontext.Decoder, kinds ...jsontext.Kind) bool {
-	got := dec.PeekKind()
-	if got == jsontext.KindFalse {
-		got = jsontext.KindTrue
-	}
-	for _, kind := range kinds {
-		if got == kind {
-			return true
-		}
-	}
-	return got == jsontext.KindInvalid
+func next(s *jsonscan.Scanner, kinds ...jsonscan.Kind) bool {
+	got := s.Kind()
+	return got == jsonscan.Invalid || slices.Contains(kinds, got)
 }
 
 // readFlag reads a boolean; null counts as false.
-func readFlag(dec *jsontext.Decoder, param string) (bool, error) {
-	if !next(dec, jsontext.KindTrue, jsontext.KindNull) {
-		return false, wrong(param, "must be a boolean")
+func readFlag(s *jsonscan.Scanner, param string) bool {
+	if !next(s, jsonscan.Bool, jsonscan.Null) {
+		s.Fail(wrong(param, "must be a boolean"))
 	}
-	token, err := dec.ReadToken()
-	return err == nil && token.Kind() == jsontext.KindTrue, err
+	return string(s.Value()) == "true"
 }
 
 // readLimit reads a whole number of tokens. Null and the negative numbers with
 // which some servers say "no limit" count as none.
-func readLimit(dec *jsontext.Decoder, param string) (int, error) {
-	if !next(dec, jsontext.KindNumber, jsontext.KindNull) {
-		return 0, wrong(param, "must be an integer")
+func readLimit(s *jsonscan.Scanner, param string) int {
+	if !next(s, jsonscan.Number, jsonscan.Null) {
+		s.Fail(wrong(param, "must be an integer"))
 	}
-	raw, err := dec.ReadValue()
-	if err != nil || raw.Kind() == jsontext.KindNull {
-		return 0, err
+	kind, raw := s.Kind(), s.Value()
+	if kind != jsonscan.Number {
+		return 0
 	}
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || n != math.Trunc(n) || n > math.MaxInt32 {
-		return 0, wrong(param, "must be an integer")
+		s.Fail(wrong(param, "must be an integer"))
+		return 0
 	}
-	return max(int(n), 0), nil
-}
-
-// spanOf returns where the value that was just read lies in the body.
-func spanOf(dec *jsontext.Decoder, raw jsontext.Value) llm.Span {
-	end := int(dec.InputOffset())
-	return llm.Span{Start: end - len(raw), End: end}
+	return max(int(n), 0)
 }

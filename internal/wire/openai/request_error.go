@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -28,15 +29,17 @@ func wrong(param, rule string) *RequestError {
 	return &RequestError{Code: CodeInvalidValue, Param: param, Message: fmt.Sprintf("%s %s.", param, rule)}
 }
 
-// requestError says in a client's terms what a decoder found wrong.
-func requestError(err error) *RequestError {
+// requestError says in a client's terms why a body is refused. The library says
+// better than a scanner what is wrong with JSON; what it has nothing against is
+// beyond the limits of the scanner.
+func requestError(body []byte, err error) *RequestError {
 	var refused *RequestError
 	if errors.As(err, &refused) {
 		return refused
 	}
 	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		return &RequestError{Code: CodeInvalidJSON, Message: "The body is not valid JSON."}
+	if !errors.As(json.Unmarshal(body, new(jsontext.Value)), &syntax) {
+		return &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body cannot be read: %v.", err)}
 	}
 	e := &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset)}
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -68,30 +68,26 @@ type options struct {
 	span    llm.Span // where that value is, within stream_options
 }
 
-func readOptions(value jsontext.Value) (options, error) {
-	var o options
-	if value.Kind() == jsontext.KindNull {
-		return o, nil
+// readOptions reads an object, or anything else as one without members.
+func readOptions(value []byte) (o options, err error) {
+	s := jsonscan.Lenient(value)
+	if s.Object() {
+		o.read(&s)
 	}
-	err := json.Unmarshal(value, &o)
-	return o, err
+	return o, s.End()
 }
 
-// UnmarshalJSONFrom walks the object.
-func (o *options) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	return readObject(dec, func(name []byte) error {
-		if string(name) != "include_usage" {
-			return dec.SkipValue()
+func (o *options) read(s *jsonscan.Scanner) {
+	for s.Member() {
+		switch {
+		case string(s.Name) != "include_usage":
+			s.Skip()
+		case !next(s, jsonscan.Bool, jsonscan.Null):
+			s.Fail(wrong("stream_options.include_usage", "must be a boolean"))
+		default:
+			start := s.Offset()
+			o.include = string(s.Value()) == "true"
+			o.span = llm.Span{Start: start, End: s.Offset()}
 		}
-		if !next(dec, jsontext.KindTrue, jsontext.KindNull) {
-			return wrong("stream_options.include_usage", "must be a boolean")
-		}
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		o.include = raw.Kind() == jsontext.KindTrue
-		o.span = spanOf(dec, raw)
-		return nil
-	})
+	}
 }

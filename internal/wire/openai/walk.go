@@ -5,131 +5,34 @@
 // does no I/O and knows neither providers nor the pipeline.
 package openai
 
-import (
-	"bytes"
+import "github.com/breakwater-llm/breakwater/internal/jsonscan"
 
-	"github.com/go-json-experiment/json/jsontext"
-)
-
-// readObject reads the object that comes next and calls member for each of its
-// names; member must read or skip the value. Every decoder here reads bytes
-// that are in memory as a whole, so a name stays valid.
-func readObject(dec *jsontext.Decoder, member func(name []byte) error) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() != jsontext.KindEndObject {
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return err
+// visible takes any value and returns the bytes of text in it that a person or
+// a model reads: message texts, names and arguments of tool calls. Ids, roles,
+// types and encoded media are not text.
+func visible(s *jsonscan.Scanner) (n int) {
+	switch s.Kind() {
+	case jsonscan.Array:
+		for s.Array(); s.Element(); {
+			n += visible(s)
 		}
-		if err := member(unquote(raw)); err != nil {
-			return err
+	case jsonscan.Object:
+		for s.Object(); s.Member(); {
+			n += visibleMember(s)
 		}
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-// readArray reads the array that comes next and calls element for each of its
-// values; element must read or skip it.
-func readArray(dec *jsontext.Decoder, element func(i int) error) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for i := 0; dec.PeekKind() != jsontext.KindEndArray; i++ {
-		if err := element(i); err != nil {
-			return err
-		}
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-// unquote returns the text of a JSON string, without a copy when nothing in it
-// is escaped.
-func unquote(raw jsontext.Value) []byte {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1]
-	}
-	text, _ := jsontext.AppendUnquote(nil, raw)
-	return text
-}
-
-// readText reads a string and returns how many bytes of text it holds. Any
-// other value is skipped and holds none.
-func readText(dec *jsontext.Decoder) (int, error) {
-	if dec.PeekKind() != jsontext.KindString {
-		return 0, dec.SkipValue()
-	}
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return 0, err
-	}
-	return textLen(raw), nil
-}
-
-// textLen returns the length of a JSON string's text in bytes.
-func textLen(raw jsontext.Value) int {
-	n := len(raw) - 2
-	for rest := []byte(raw); ; {
-		at := bytes.IndexByte(rest, '\\')
-		if at < 0 {
-			return n
-		}
-		width, text := escape(rest[at:])
-		n -= width - text
-		rest = rest[at+width:]
-	}
-}
-
-// escape returns the width of the escape sequence at the start of b and the
-// bytes of text it stands for. Either half of a surrogate pair stands for two
-// of the four bytes of its character.
-func escape(b []byte) (width, text int) {
-	if b[1] != 'u' {
-		return 2, 1
-	}
-	switch hex := bytes.ToLower(b[2:6]); {
-	case hex[0] == '0' && hex[1] == '0' && hex[2] < '8':
-		return 6, 1
-	case hex[0] == '0' && hex[1] < '8':
-		return 6, 2
-	case hex[0] == 'd' && hex[1] >= '8':
-		return 6, 2
 	default:
-		return 6, 3
+		s.Skip()
 	}
+	return n
 }
 
-// readVisible reads any value and returns the bytes of text in it that a
-// person or a model reads: message texts, names and arguments of tool calls.
-// Ids, roles, types and encoded media are not text.
-func readVisible(dec *jsontext.Decoder) (int, error) {
-	n := 0
-	add := func(m int, err error) error {
-		n += m
-		return err
-	}
-	switch dec.PeekKind() {
-	case jsontext.KindBeginArray:
-		err := readArray(dec, func(int) error { return add(readVisible(dec)) })
-		return n, err
-	case jsontext.KindBeginObject:
-		err := readObject(dec, func(name []byte) error { return add(readNamed(dec, name)) })
-		return n, err
-	default:
-		return 0, dec.SkipValue()
-	}
-}
-
-// readNamed reads the value of an object's member and returns the bytes of
+// visibleMember takes the value of the member in hand and returns the bytes of
 // visible text in it.
-func readNamed(dec *jsontext.Decoder, name []byte) (int, error) {
-	if isText(name) && dec.PeekKind() == jsontext.KindString {
-		return readText(dec)
+func visibleMember(s *jsonscan.Scanner) int {
+	if s.Kind() == jsonscan.String && isText(s.Name) {
+		return s.TextLen()
 	}
-	return readVisible(dec)
+	return visible(s)
 }
 
 func isText(name []byte) bool {
