@@ -59,15 +59,25 @@ func (c configCheckCmd) Run(std streams) error {
 	return err
 }
 
-type configShowCmd struct{ configFile }
+type configShowCmd struct {
+	configFile
+	Circuit string `placeholder:"KEY" help:"Print what governs one circuit, provider/model/region, and every setting it comes to."`
+}
 
-// Run prints the configuration as YAML, defaults filled in.
+// Run prints the configuration as YAML, defaults filled in, or the part of it
+// that governs one circuit.
 func (c configShowCmd) Run(std streams) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
-	return cfg.Show(std.Out)
+	if c.Circuit == "" {
+		return cfg.Show(std.Out)
+	}
+	if err := cfg.ShowCircuit(std.Out, c.Circuit); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 type configSchemaCmd struct{}

@@ -34,6 +34,10 @@ type Circuits interface {
 	Circuits() []breaker.Snapshot
 }
 
+// Policy is what governs a circuit: a profile of the configuration or its base,
+// and the pattern that chose it, if one did.
+type Policy struct{ Name, Override string }
+
 // Health reads how well the targets have been doing. Its report names every
 // target that is declared.
 type Health interface {
@@ -62,6 +66,7 @@ type Database struct {
 // Deps are what the pages are drawn from.
 type Deps struct {
 	Circuits Circuits
+	Policy   func(circuit string) Policy
 	Health   Health
 	Runs     Runs
 	Alarms   Alarms

@@ -118,6 +118,7 @@ func (r reading) circuitNotice(t target) templates.Notice {
 			{Name: "Since", Moment: since(t.circuit.Since, r.now)},
 			{Name: "Next", Value: t.next(r.now)},
 			{Name: "Rejected", Value: count(t.circuit.Rejected, "call") + " so far"},
+			{Name: "Policy", Value: t.governed()},
 		},
 	}
 }

@@ -31,6 +31,14 @@ func (t target) state() templates.Mark {
 	}
 }
 
+// governed names what governs the circuit.
+func (t target) governed() string {
+	if t.policy.Override == "" {
+		return t.policy.Name
+	}
+	return t.policy.Name + " for " + t.policy.Override
+}
+
 // why says in words what brought the circuit into its state.
 func (t target) why() string {
 	c := t.circuit

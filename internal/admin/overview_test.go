@@ -53,10 +53,34 @@ func TestOverviewSaysWhatIsOpenWhySinceWhenAndWhatHappensNext(t *testing.T) {
 			{Name: "Since", Moment: templates.Moment{At: now.Add(-124 * time.Second), Text: "21:42:56 UTC, 2 min ago"}},
 			{Name: "Next", Value: "Refuses every call for 21 s; the first one from 21:45:21 UTC on is a probe."},
 			{Name: "Rejected", Value: "1,304 calls so far"},
+			{Name: "Policy", Value: "circuit_breaker"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("first notice (-want +got):\n%s", diff)
+	}
+}
+
+// What governs a circuit is named where it is not what governs most.
+func TestThePolicyOfACircuitIsNamed(t *testing.T) {
+	t.Parallel()
+	governed := func(d *Deps) {
+		d.Policy = func(circuit string) Policy {
+			if circuit == "openai/gpt-4.1-mini/global" {
+				return Policy{Name: "llm", Override: "openai/*/*"}
+			}
+			return Policy{Name: "circuit_breaker"}
+		}
+	}
+	page := document(t, serve(t, incident(time.Now()).pages(governed)), "/")
+	if notice := text(page.Find(".notices .notice").First()); !strings.Contains(notice, "llm for openai/*/*") {
+		t.Errorf("the notice of the open circuit says %q", notice)
+	}
+	named := texts(page.Find("table.targets tbody tr").FilterFunction(func(_ int, row *goquery.Selection) bool {
+		return strings.Contains(text(row), "by llm for openai/*/*")
+	}).Find("th .model"))
+	if diff := cmp.Diff([]string{"gpt-4.1-mini"}, named); diff != "" {
+		t.Errorf("rows that name a policy (-want +got):\n%s", diff)
 	}
 }
 

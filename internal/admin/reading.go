@@ -24,15 +24,20 @@ type reading struct {
 type target struct {
 	llm.Target
 	circuit breaker.Snapshot // zero while nobody has called it
+	policy  Policy
 	health  health.TargetReport
 }
 
 // look takes a reading.
 func (p *Pages) look(now time.Time) reading {
 	report := p.Health.Report()
+	all := merge(report, p.Circuits.Circuits())
+	for i := range all {
+		all[i].policy = p.Policy(all[i].Key())
+	}
 	return reading{
 		now: now.UTC(), report: report,
-		all:      merge(report, p.Circuits.Circuits()),
+		all:      all,
 		alarms:   p.Alarms.Alarms(),
 		database: p.Database(),
 	}

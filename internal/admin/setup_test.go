@@ -89,7 +89,7 @@ const never = time.Hour
 
 func (w *world) pages(adapt ...func(*Deps)) *Pages {
 	deps := Deps{
-		Circuits: w, Health: w, Runs: w, Alarms: w,
+		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Health: w, Runs: w, Alarms: w,
 		Database: func() Database { return w.database },
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
 	}

@@ -58,6 +58,9 @@ func (r reading) targetRow(t target) templates.Target {
 			P99:  optional(t.health.LatencyP99Ms, millis),
 		},
 	}
+	if t.policy.Override != "" {
+		row.Policy = "by " + t.governed()
+	}
 	if !t.untouched() && t.circuit.Reason != "" {
 		row.Since = clock(t.circuit.Since, r.now)
 	}

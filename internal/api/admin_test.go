@@ -27,7 +27,9 @@ type console struct {
 func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *console {
 	t.Helper()
 	s := snapshot(nil)
-	s.Policy = func(string) api.Policy { return api.Policy{Name: "default", Settings: policySettings} }
+	s.Policy = func(string) api.Policy {
+		return api.Policy{Name: "default", Settings: policySettings, QuotaCooldown: 10 * time.Minute}
+	}
 	c := &console{simulators: &simulators{now: simulation}, snapshot: s}
 	c.deps = api.Admin{
 		Snapshot: func() *api.Snapshot { return s },

@@ -37,7 +37,8 @@ type circuitView struct {
 	FailureRate         *float64   `json:"failure_rate"` // null below min_calls
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	Rejected            uint64     `json:"rejected"`
-	Policy              string     `json:"policy"`
+	Policy              string     `json:"policy"`          // the profile, or circuit_breaker
+	PolicyOverride      *string    `json:"policy_override"` // the pattern in breakers that chose it
 }
 
 type circuitList struct {
@@ -83,7 +84,7 @@ func (a *admin) getCircuit(c echo.Context) error {
 	}
 	policy := snapshot.Policy(circuit.Key)
 	return sendJSON(c, http.StatusOK, circuitDetail{
-		circuitView: viewCircuit(circuit, policy), PolicySettings: viewPolicy(policy.Settings), Events: events,
+		circuitView: viewCircuit(circuit, policy), PolicySettings: viewPolicy(policy), Events: events,
 	})
 }
 
@@ -141,7 +142,7 @@ func viewCircuit(s breaker.Snapshot, policy Policy) circuitView {
 		Generation: s.Generation, Since: knownTime(s.Since),
 		RetryAfterMS: roundUp(s.RetryAfter, time.Millisecond), Eligible: s.Eligible,
 		Calls: s.Calls, Failures: s.Failures, FailureRate: s.FailureRate, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
-		Policy: policy.Name,
+		Policy: policy.Name, PolicyOverride: known(policy.Override),
 	}
 }
 

@@ -21,11 +21,11 @@ var openCircuit = breaker.Snapshot{
 
 const (
 	openView = `"key":"alpha/m1/r1","provider":"alpha","model":"m1","region":"r1","state":"open","reason":"consecutive","class":"server_error",` +
-		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"failure_rate":0.75,"consecutive_failures":5,"rejected":130,"policy":"default"`
+		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"failure_rate":0.75,"consecutive_failures":5,"rejected":130,"policy":"default","policy_override":null`
 	untouchedView = `"key":"beta/vendor/m2/r2","provider":"beta","model":"vendor/m2","region":"r2","state":"closed","reason":null,"class":null,` +
-		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default"`
+		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
 	removedView = `"key":"removed/m/r","provider":"removed","model":"m","region":"r","state":"closed","reason":null,"class":null,` +
-		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default"`
+		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
 )
 
 // Targets that were never called are listed, too, and so is a circuit whose
@@ -42,10 +42,34 @@ func TestCircuitsOfAllTargetsAreListed(t *testing.T) {
 	}
 }
 
+// A circuit says which pattern chose its policy.
+func TestACircuitSaysWhyItsPolicyGoverns(t *testing.T) {
+	t.Parallel()
+	c := setupAdmin(t, func(a *api.Admin, s *api.Snapshot) {
+		a.Circuits = circuits{openCircuit.Key: openCircuit}
+		s.Policy = func(key string) api.Policy {
+			if key != openCircuit.Key {
+				return api.Policy{Name: "circuit_breaker"}
+			}
+			return api.Policy{Name: "llm", Override: "alpha/*/*", Settings: policySettings, QuotaCooldown: time.Minute}
+		}
+	})
+	for path, want := range map[string]string{
+		"/api/v1/circuits":                         `"policy":"llm","policy_override":"alpha/*/*"},{"key":"beta/`,
+		"/api/v1/circuits/alpha%2Fm1%2Fr1":         `"policy":"llm","policy_override":"alpha/*/*","policy_settings":{"enabled":true,`,
+		"/api/v1/circuits/alpha%2Fm1%2Fr1?":        `"quota_cooldown_ms":60000`,
+		"/api/v1/circuits/beta%2Fvendor%2Fm2%2Fr2": `"policy":"circuit_breaker","policy_override":null`,
+	} {
+		if got := c.get(t, path); got.status != 200 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: status %d, body\n%s\nwant in it\n%s", path, got.status, got.body, want)
+		}
+	}
+}
+
 func TestACircuitIsShownWithItsPolicyAndHistory(t *testing.T) {
 	t.Parallel()
 	const policy = `"policy_settings":{"enabled":true,"failure_threshold":5,"failure_rate_threshold":0.5,"rate_test":"above","window":{"type":"time","size_ms":30000,"buckets":10},"min_calls":10,"cooldown_ms":30000,"cooldown_multiplier":2,"max_cooldown_ms":300000,"cooldown_jitter":0.25,` +
-		`"max_retry_after_ms":3600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000}`
+		`"max_retry_after_ms":3600000,"quota_cooldown_ms":600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000}`
 	tests := map[string]struct {
 		path    string
 		history history

@@ -1,11 +1,17 @@
 package api
 
-import "github.com/breakwater-llm/breakwater/internal/breaker"
+import (
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+)
 
 // Policy is what governs a circuit.
 type Policy struct {
-	Name     string // of the profile
-	Settings breaker.Settings
+	Name          string // of the profile
+	Override      string // the pattern that chose it for this circuit; empty: none did
+	Settings      breaker.Settings
+	QuotaCooldown time.Duration // how long "no credit left" opens it
 }
 
 // policyView are a circuit's settings under the names of the configuration,
@@ -22,6 +28,7 @@ type policyView struct {
 	MaxCooldownMS      int64      `json:"max_cooldown_ms"`
 	CooldownJitter     float64    `json:"cooldown_jitter"`
 	MaxRetryAfterMS    int64      `json:"max_retry_after_ms"`
+	QuotaCooldownMS    int64      `json:"quota_cooldown_ms"`
 	HalfOpenCalls      int        `json:"half_open_calls"`
 	SuccessThreshold   int        `json:"success_threshold"`
 	MaxHalfOpenMS      int64      `json:"max_half_open_ms"`
@@ -44,15 +51,16 @@ func viewWindow(w breaker.Window) windowView {
 	return windowView{Type: "time", SizeMS: w.Span.Milliseconds(), Buckets: w.Buckets}
 }
 
-func viewPolicy(s breaker.Settings) policyView {
+func viewPolicy(p Policy) policyView {
+	s := p.Settings
 	return policyView{
 		Enabled: s.Enabled, FailureThreshold: s.FailureThreshold,
 		FailureRate: float64(s.FailureRate) / float64(breaker.All), RateTest: s.RateTest.String(),
 		Window: viewWindow(s.Window), MinCalls: s.MinCalls,
 		CooldownMS: s.Cooldown.Milliseconds(), CooldownMultiplier: s.CooldownMultiplier,
 		MaxCooldownMS: s.MaxCooldown.Milliseconds(), CooldownJitter: s.CooldownJitter,
-		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(),
-		HalfOpenCalls:   s.HalfOpenCalls, SuccessThreshold: s.SuccessThreshold,
+		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(), QuotaCooldownMS: p.QuotaCooldown.Milliseconds(),
+		HalfOpenCalls: s.HalfOpenCalls, SuccessThreshold: s.SuccessThreshold,
 		MaxHalfOpenMS: s.MaxHalfOpen.Milliseconds(), LeaseMS: s.Lease.Milliseconds(), StepDecayMS: s.StepDecay.Milliseconds(),
 	}
 }

@@ -42,12 +42,6 @@ func (g *gateway) newClient(name string, p config.Provider) (provider.Client, er
 	})
 }
 
-// holdPolicy lets a credential rest as long as a circuit would be open for the
-// same reason.
-func holdPolicy(c config.CircuitBreaker) provider.HoldPolicy {
-	return provider.HoldPolicy{MaxHint: c.MaxRetryAfter, Refused: c.QuotaCooldown}
-}
-
 // client returns the client of a provider that is called in the same way.
 func (r *runtime) client(name string, p config.Provider) (provider.Client, bool) {
 	if r == nil {

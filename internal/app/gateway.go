@@ -60,11 +60,12 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
+	governing := newCircuitPolicies(cfg)
 	g := &gateway{
 		log: opts.Log, level: opts.Level, db: db, pool: pool,
 		schema:     &schema{url: db.URL, mode: cfg.Database.Migrate, log: opts.Log},
 		bulkheads:  new(pipeline.Bulkheads),
-		holds:      provider.NewHolds(holdPolicy(cfg.CircuitBreaker)),
+		holds:      provider.NewHolds(governing.hold),
 		simulators: new(simulators),
 		gate:       api.NewGate(),
 		broken:     make(chan error, 1),
@@ -84,7 +85,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	}, telemetry.NewRepository(pool), g.metrics, opts.Log)
 	g.schema.ready = g.recorder.Start // until then records wait in its queue
 	g.circuits = breaker.New(breaker.Config{
-		Settings: func(string) breaker.Settings { return breakerSettings(cfg.CircuitBreaker) },
+		Settings: governing.settings,
 		OnEvent:  g.circuitChanged,
 	})
 	g.health = health.New(health.Settings(cfg.Health), cfg.AllTargets(), health.NewProviderHealthRepository(pool), opts.Log)
@@ -110,7 +111,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
 	circuits := declaredCircuits{g}
-	g.pages = admin.New(admin.Deps{Circuits: circuits, Health: g.health, Runs: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
+	g.pages = admin.New(admin.Deps{Circuits: circuits, Policy: g.pagePolicy, Health: g.health, Runs: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,
@@ -129,6 +130,12 @@ func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 }
 
 func (g *gateway) snapshot() *api.Snapshot { return g.runtime.Load().snapshot }
+
+// pagePolicy is what governs a circuit, for the page.
+func (g *gateway) pagePolicy(circuit string) admin.Policy {
+	policy := g.runtime.Load().policies.of(circuit)
+	return admin.Policy{Name: policy.Name, Override: policy.Override}
+}
 
 // degraded names the helpers that are away while calls are served.
 func (g *gateway) degraded() []string {

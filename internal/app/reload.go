@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 
-	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/telemetry"
@@ -51,8 +50,8 @@ func (g *gateway) swap(next *config.Config, running *runtime) error {
 	if err := g.simulators.declare(next); err != nil {
 		return fmt.Errorf("set the simulated providers: %w", err)
 	}
-	g.circuits.Reconfigure(func(string) breaker.Settings { return breakerSettings(next.CircuitBreaker) })
-	g.holds.Reconfigure(holdPolicy(next.CircuitBreaker))
+	g.circuits.Reconfigure(rt.policies.settings)
+	g.holds.Reconfigure(rt.policies.hold)
 	g.health.Reconfigure(health.Settings(next.Health), next.AllTargets())
 	g.metrics.Learn(known(next))
 	g.level.Set(next.Log.SlogLevel())

@@ -252,6 +252,42 @@ func TestTheCircuitOfARemovedTargetIsNotShown(t *testing.T) {
 	}
 }
 
+// A changed profile governs from the next outcome on: what was counted stays,
+// and so do the circuits that it is not about.
+func TestAChangedProfileKeepsWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	const alpha, beta = "alpha/m1/r1", "beta/m1/r2"
+	a, b := apptest.NewUpstream(t, apptest.Status(503)), apptest.NewUpstream(t, apptest.Status(503))
+	tripping := func(match string, n int) string {
+		return apptest.TwoTargets(a, b, "circuit_breaker: {failure_threshold: 9, failure_rate_threshold: 0, cooldown: 1h, max_cooldown: 1h}",
+			fmt.Sprintf("breaker_profiles: {mine: {failure_threshold: %d}}", n), "breakers: [{match: "+match+", profile: mine}]")
+	}
+	g := apptest.Start(t, tripping("alpha/*/*", 8))
+	check := func(when, key, state, policy string, failures int) {
+		t.Helper()
+		if got := g.Circuit(t, key); got.State != state || got.Policy != policy || got.ConsecutiveFailures != failures {
+			t.Errorf("%s: %s is %s by %s after %d failures, want %s by %s after %d", when, key, got.State, got.Policy, got.ConsecutiveFailures, state, policy, failures)
+		}
+	}
+	for range 3 {
+		g.Post(t, apptest.ChatBody)
+	}
+	check("at first", alpha, "closed", "mine", 3)
+	check("at first", beta, "closed", "circuit_breaker", 3)
+
+	g.MustReload(t, tripping("alpha/*/*", 4))
+	check("with a stricter profile", alpha, "closed", "mine", 3)
+	g.Post(t, apptest.ChatBody)
+	check("one failure later", alpha, "open", "mine", 4)
+	check("one failure later", beta, "closed", "circuit_breaker", 4)
+
+	g.MustReload(t, tripping("beta/*/*", 5))
+	check("with the override on the other", alpha, "open", "circuit_breaker", 4)
+	check("with the override on the other", beta, "closed", "mine", 4)
+	g.Post(t, apptest.ChatBody)
+	check("at last", beta, "open", "mine", 5)
+}
+
 // simulation is a configuration with one simulated provider, declared so.
 func simulation(declared, more string) string {
 	return "providers:\n  alpha: {kind: simulated, retry: {max: 0}, simulated: " + declared + ", models: {m1: {input: 1, output: 5}}}\n" +

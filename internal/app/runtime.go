@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/api"
-	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/budget"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -13,16 +12,13 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/provider"
 )
 
-// policyName is what operators see as the policy of every circuit: there is
-// one, the base profile.
-const policyName = "circuit_breaker"
-
 // runtime is everything that follows from one configuration and from nothing
 // else. A request reads one runtime; what outlives a configuration (circuits,
 // places in bulkheads, keys at rest, simulated models, records) lives in the
 // gateway.
 type runtime struct {
 	cfg      *config.Config
+	policies *circuitPolicies
 	clients  clients
 	declared map[string]bool // circuit keys of all targets
 	snapshot *api.Snapshot
@@ -36,27 +32,28 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	if err != nil {
 		return nil, err
 	}
+	governing := newCircuitPolicies(cfg)
 	terminal := pipeline.NewTerminal(provider.New(clients), policies(cfg, g.bulkheads))
 	stack, err := pipeline.New(terminal.Handle,
 		pipeline.NewTelemetry(g.recordsOf(cfg)),
 		pipeline.NewFallback(g.health, windows(cfg)),
 		pipeline.NewUsage(prices(cfg)),
-		pipeline.NewCircuitBreaker(g.circuits, func(string) time.Duration { return cfg.CircuitBreaker.QuotaCooldown }),
+		pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown),
 	)
 	if err != nil {
 		return nil, err
 	}
-	rt := &runtime{cfg: cfg, clients: clients, declared: map[string]bool{}}
+	rt := &runtime{cfg: cfg, policies: governing, clients: clients, declared: map[string]bool{}}
 	for _, target := range cfg.AllTargets() {
 		rt.declared[target.Key()] = true
 	}
 	rt.calls.over = func() { rt.clients.closeUnshared(g.runtime.Load().clients) }
-	rt.snapshot = newSnapshot(cfg, stack)
+	rt.snapshot = newSnapshot(cfg, governing, stack)
 	rt.snapshot.Handle = rt.calls.counting(stack.Handle)
 	return rt, nil
 }
 
-func newSnapshot(cfg *config.Config, stack *pipeline.Stack) *api.Snapshot {
+func newSnapshot(cfg *config.Config, governing *circuitPolicies, stack *pipeline.Stack) *api.Snapshot {
 	snapshot := &api.Snapshot{
 		Routes: routes(cfg),
 		Limits: api.Limits{
@@ -68,9 +65,7 @@ func newSnapshot(cfg *config.Config, stack *pipeline.Stack) *api.Snapshot {
 			StreamKeepalive:   cfg.Server.StreamKeepalive,
 			StreamCommitAfter: cfg.Server.StreamCommitAfter,
 		},
-		Policy: func(string) api.Policy {
-			return api.Policy{Name: policyName, Settings: breakerSettings(cfg.CircuitBreaker)}
-		},
+		Policy:       governing.of,
 		MetricsToken: cfg.Server.MetricsToken.Reveal(),
 		LoadedAt:     time.Now(),
 	}
@@ -138,41 +133,4 @@ func windows(cfg *config.Config) pipeline.Windows {
 		}
 	}
 	return declared
-}
-
-func breakerSettings(c config.CircuitBreaker) breaker.Settings {
-	return breaker.Settings{
-		Enabled:            c.Enabled,
-		FailureThreshold:   c.FailureThreshold,
-		FailureRate:        breaker.Rate(c.FailureRate),
-		RateTest:           rateTest(c.RateTest),
-		Window:             window(c.Window),
-		MinCalls:           c.MinCalls,
-		Cooldown:           c.Cooldown,
-		CooldownMultiplier: c.CooldownMultiplier,
-		MaxCooldown:        c.MaxCooldown,
-		CooldownJitter:     c.CooldownJitter,
-		MaxRetryAfter:      c.MaxRetryAfter,
-		HalfOpenCalls:      c.HalfOpenCalls,
-		SuccessThreshold:   c.SuccessThreshold,
-		MaxHalfOpen:        c.MaxHalfOpen,
-		Lease:              c.Lease,
-		StepDecay:          c.StepDecay,
-		MaxNeutral:         breaker.DefaultMaxNeutral,
-		IdleTTL:            breaker.DefaultIdleTTL,
-	}
-}
-
-func rateTest(name string) breaker.RateTest {
-	if name == breaker.AtLeast.String() {
-		return breaker.AtLeast
-	}
-	return breaker.Above
-}
-
-func window(w config.Window) breaker.Window {
-	if w.Type == config.WindowCount {
-		return breaker.Window{Calls: w.Size.Calls}
-	}
-	return breaker.Window{Span: w.Size.Span, Buckets: w.Buckets}
 }

@@ -16,7 +16,7 @@ func (c *Config) Adopt(next *Config) (adopted *Config, waiting []string) {
 // keep gives the keys of a section that need a restart their running values.
 func keep(at path, running, section reflect.Value, restart bool) (waiting []string) {
 	for _, f := range fieldsOf(section.Type()) {
-		was, is, p := running.Field(f.index), section.Field(f.index), at.key(f.name)
+		was, is, p := f.of(running), f.of(section), at.key(f.name)
 		switch bound := restart || f.restart; {
 		case is.Kind() == reflect.Struct && !isLeaf(is.Type()):
 			waiting = append(waiting, keep(p, was, is, bound)...)

@@ -46,8 +46,8 @@ func defaultCircuitBreaker() CircuitBreaker {
 }
 
 // check refuses a breaker that could never open or never close (R45).
-func (b CircuitBreaker) check(r *report) {
-	at := path("circuit_breaker").key
+func (b CircuitBreaker) check(r *report, section path) {
+	at := section.key
 	if r.sound(at("enabled"), at("failure_threshold"), at("failure_rate_threshold")) && b.Enabled && b.FailureThreshold == 0 && b.FailureRate == 0 {
 		r.fault(at("failure_threshold"), "is 0 and so is failure_rate_threshold, so no circuit could ever open", "give one of them more, or write enabled: false")
 	}

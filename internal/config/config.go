@@ -18,16 +18,18 @@ import (
 // Config is everything that people declare. A Config that came from Load or
 // Parse is valid; one that was put together in code is once Validate says so.
 type Config struct {
-	Server         Server                   `yaml:"server" doc:"The two listeners and the limits of a request."`
-	Log            Log                      `yaml:"log" doc:"What the gateway says about itself."`
-	Database       Database                 `yaml:"database" check:"required" change:"restart" doc:"The Postgres that keeps telemetry."`
-	Auth           Auth                     `yaml:"auth" check:"required" doc:"Who may call."`
-	Telemetry      Telemetry                `yaml:"telemetry" doc:"The record of every call."`
-	Health         Health                   `yaml:"health" doc:"Scores of providers, read from telemetry."`
-	CircuitBreaker CircuitBreaker           `yaml:"circuit_breaker" doc:"When a failing target is left alone, and for how long."`
-	Providers      map[string]Provider      `yaml:"providers" check:"name" doc:"The upstreams by name; a name is made of a-z, 0-9 and -."`
-	Configurations map[string]Configuration `yaml:"configurations" doc:"What clients name in \"model\"; a name holds no slash."`
-	DirectTargets  bool                     `yaml:"direct_targets" doc:"Whether clients may name \"provider/model\" of a declared model."`
+	Server          Server                    `yaml:"server" doc:"The two listeners and the limits of a request."`
+	Log             Log                       `yaml:"log" doc:"What the gateway says about itself."`
+	Database        Database                  `yaml:"database" check:"required" change:"restart" doc:"The Postgres that keeps telemetry."`
+	Auth            Auth                      `yaml:"auth" check:"required" doc:"Who may call."`
+	Telemetry       Telemetry                 `yaml:"telemetry" doc:"The record of every call."`
+	Health          Health                    `yaml:"health" doc:"Scores of providers, read from telemetry."`
+	CircuitBreaker  CircuitBreaker            `yaml:"circuit_breaker" doc:"When a failing target is left alone, and for how long."`
+	BreakerProfiles map[string]BreakerChanges `yaml:"breaker_profiles" check:"name" doc:"Sets of other values for keys of circuit_breaker, by name; llm is built in. A name is made of a-z, 0-9 and -."`
+	Breakers        []BreakerOverride         `yaml:"breakers" doc:"Which circuits are governed by other values; the first that matches a circuit governs it."`
+	Providers       map[string]Provider       `yaml:"providers" check:"name" doc:"The upstreams by name; a name is made of a-z, 0-9 and -."`
+	Configurations  map[string]Configuration  `yaml:"configurations" doc:"What clients name in \"model\"; a name holds no slash."`
+	DirectTargets   bool                      `yaml:"direct_targets" doc:"Whether clients may name \"provider/model\" of a declared model."`
 }
 
 // Default returns the configuration of an empty file. It is not valid yet:
@@ -36,13 +38,14 @@ func Default() *Config { return defaults(os.Geteuid() == 0) }
 
 func defaults(root bool) *Config {
 	return &Config{
-		Server:         defaultServer(),
-		Log:            Log{Level: "info", Format: "text"},
-		Database:       defaultDatabase(root),
-		Telemetry:      defaultTelemetry(),
-		Health:         defaultHealth(),
-		CircuitBreaker: defaultCircuitBreaker(),
-		DirectTargets:  true,
+		Server:          defaultServer(),
+		Log:             Log{Level: "info", Format: "text"},
+		Database:        defaultDatabase(root),
+		Telemetry:       defaultTelemetry(),
+		Health:          defaultHealth(),
+		CircuitBreaker:  defaultCircuitBreaker(),
+		BreakerProfiles: builtInProfiles(),
+		DirectTargets:   true,
 	}
 }
 
@@ -98,7 +101,9 @@ func (c *Config) check(r *report) {
 	c.Server.check(r)
 	c.Database.check(r)
 	c.Health.check(r)
-	c.CircuitBreaker.check(r)
+	c.CircuitBreaker.check(r, baseSection)
+	c.checkProfiles(r)
+	c.checkOverrides(r)
 	for _, name := range sortedKeys(c.Providers) {
 		c.Providers[name].check(r, path("providers").key(name), name)
 	}

@@ -75,8 +75,10 @@ func (d decoder) value(node ast.Node, v reflect.Value, at path) {
 	case isLeaf(v.Type()):
 		d.scalar(node, v, at)
 	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		setDefaults(v.Elem())
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+			setDefaults(v.Elem())
+		}
 		d.value(node, v.Elem(), at)
 	case v.Kind() == reflect.Slice:
 		d.list(node, v, at)
@@ -133,7 +135,9 @@ func (d decoder) section(node ast.Node, v reflect.Value, at path) {
 	}
 	entry := d.field
 	if v.Kind() == reflect.Map {
-		v.Set(reflect.MakeMap(v.Type()))
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
 		entry = d.entry
 	}
 	seen := map[string]position{}
@@ -164,7 +168,7 @@ func (d decoder) field(value *ast.MappingValueNode, v reflect.Value, at path, ke
 	for i, f := range fields {
 		if f.name == key {
 			d.where[at.key(key)] = where
-			d.value(value.Value, v.Field(f.index), at.key(key))
+			d.value(value.Value, f.of(v), at.key(key))
 			return
 		}
 		known[i] = f.name
@@ -186,6 +190,9 @@ func (d decoder) entry(value *ast.MappingValueNode, v reflect.Value, at path, ke
 	}
 	element := reflect.New(v.Type().Elem()).Elem()
 	setDefaults(element)
+	if builtIn := v.MapIndex(reflect.ValueOf(key)); builtIn.IsValid() {
+		element.Set(builtIn)
+	}
 	d.value(value.Value, element, p)
 	v.SetMapIndex(reflect.ValueOf(key), element)
 }

@@ -118,6 +118,12 @@ func (r *report) sound(paths ...path) bool {
 	return true
 }
 
+// faultless reports whether nothing was said so far about a section and what is
+// in it.
+func (r *report) faultless(at path) bool {
+	return !slices.ContainsFunc(r.faults, func(f Fault) bool { return path(f.Path).within(at) || at.within(path(f.Path)) })
+}
+
 // err returns the faults in the order of the file, or nil.
 func (r *report) err() error {
 	if len(r.faults) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 //	min=1       at least                nonempty   may not be emptied
 //	max=100     at most                 name       made of a-z, 0-9 and -
 //	oneof=a|b   one of these words      visible    no spaces, no control characters
-//	                                    optional   an unwritten 0 means "not set"
+//	glob        a pattern of circuits   optional   an unwritten 0 means "not set"
 
 // rule is one part of a `check` tag.
 type rule struct{ name, bound string }
@@ -36,23 +37,55 @@ func parseRules(tag string) []rule {
 // field is a key of a section.
 type field struct {
 	name  string
-	omit  bool // not shown while it is zero
-	index int
+	omit  bool  // not shown while it is zero
+	index []int // for reflect.Value.FieldByIndex
 	doc   string
 	check string
 	// restart: a running process keeps the value it began with.
 	restart bool
 }
 
-// fieldsOf returns the keys of a section in the order of the struct.
+// of returns the value that a section has for the key.
+func (f field) of(section reflect.Value) reflect.Value { return section.FieldByIndex(f.index) }
+
+// fieldsOf returns the keys of a section in the order of the struct; those of
+// an embedded struct are keys of the section itself.
 func fieldsOf(t reflect.Type) []field {
-	fields := make([]field, t.NumField())
-	for i := range fields {
+	var fields []field
+	for i := range t.NumField() {
+		if t.Field(i).Anonymous {
+			fields = append(fields, inlined(i, t.Field(i).Type)...)
+			continue
+		}
 		tag := t.Field(i).Tag
 		name, option, _ := strings.Cut(tag.Get("yaml"), ",")
-		fields[i] = field{name: name, omit: option == "omitempty", index: i, doc: tag.Get("doc"), check: tag.Get("check"), restart: tag.Get("change") == "restart"}
+		fields = append(fields, field{name: name, omit: option == "omitempty", index: []int{i}, doc: tag.Get("doc"), check: tag.Get("check"), restart: tag.Get("change") == "restart"})
+	}
+	if part, ok := reflect.Zero(t).Interface().(partial); ok {
+		borrow(fields, fieldsOf(reflect.TypeOf(part.whole())))
 	}
 	return fields
+}
+
+func inlined(i int, t reflect.Type) []field {
+	fields := fieldsOf(t)
+	for n := range fields {
+		fields[n].index = append([]int{i}, fields[n].index...)
+	}
+	return fields
+}
+
+// partial is a section that holds some keys of another one, which says what
+// they mean and what they may be.
+type partial interface{ whole() any }
+
+// borrow gives the keys of a partial section the words and rules of the whole.
+func borrow(part, whole []field) {
+	for i := range part {
+		if n := slices.IndexFunc(whole, func(f field) bool { return f.name == part[i].name }); n >= 0 {
+			part[i].doc, part[i].check = whole[n].doc, whole[n].check
+		}
+	}
 }
 
 // isLeaf reports whether a type is a single value in the file, whatever Go has
@@ -92,7 +125,7 @@ func walkRules(r *report, at path, v reflect.Value, check string) {
 		}
 	default:
 		for _, f := range fieldsOf(v.Type()) {
-			walkRules(r, at.key(f.name), v.Field(f.index), f.check)
+			walkRules(r, at.key(f.name), f.of(v), f.check)
 		}
 	}
 }
@@ -134,6 +167,10 @@ func (r rule) broken(value any, all []rule) (problem, remedy string) {
 		if value == "" {
 			return "is missing", "write " + words(all)
 		}
+	case "glob":
+		if !isGlob(value.(string)) {
+			return "is not a pattern for circuits", "write " + words(all)
+		}
 	case "nonempty":
 		if value == "" {
 			return "is empty", "give it a value, or remove it"
@@ -163,9 +200,12 @@ func containsWord(list, word string) bool {
 	return false
 }
 
-// words lists what oneof allows, for a person.
+// words says what may be written, for a person.
 func words(rules []rule) string {
 	for _, r := range rules {
+		if r.name == "glob" {
+			return "provider/model/region, with * for anything, such as openai/*/*"
+		}
 		if r.name != "oneof" {
 			continue
 		}

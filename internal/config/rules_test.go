@@ -9,7 +9,7 @@ import (
 // forEachKey calls visit for every single value that the file can hold.
 func forEachKey(v reflect.Value, at path, visit func(at path, f field, v reflect.Value)) {
 	for _, f := range fieldsOf(v.Type()) {
-		p, value := at.key(f.name), v.Field(f.index)
+		p, value := at.key(f.name), f.of(v)
 		if value.Kind() == reflect.Pointer || value.Kind() == reflect.Map || value.Kind() == reflect.Slice {
 			value = elementOf(value.Type().Elem())
 		}

@@ -82,7 +82,7 @@ func leafSchema(t reflect.Type) *jsonschema.Schema {
 func describe(schema *jsonschema.Schema, v reflect.Value) {
 	for _, f := range fieldsOf(v.Type()) {
 		property, _ := schema.Properties.Get(f.name)
-		value := v.Field(f.index)
+		value := f.of(v)
 		restrict(property, parseRules(f.check))
 		if strings.HasPrefix(f.check, "required") {
 			schema.Required = append(schema.Required, f.name)
@@ -139,6 +139,8 @@ func restrict(schema *jsonschema.Schema, rules []rule) {
 			schema.PropertyNames = &jsonschema.Schema{Pattern: plainName.String()}
 		case r.name == "name":
 			schema.Pattern = plainName.String()
+		case r.name == "glob":
+			schema.Pattern = globPattern
 		case r.name == "min" && number:
 			schema.Minimum = json.Number(r.bound)
 		case r.name == "over" && number:

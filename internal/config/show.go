@@ -80,7 +80,7 @@ func shown(v reflect.Value) any {
 func shownSection(v reflect.Value) yaml.MapSlice {
 	section := yaml.MapSlice{}
 	for _, f := range fieldsOf(v.Type()) {
-		value := v.Field(f.index)
+		value := f.of(v)
 		if f.omit && value.IsZero() {
 			continue
 		}

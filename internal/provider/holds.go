@@ -22,7 +22,7 @@ const unhinted = time.Second
 // limit each model by itself, so a credential that is limited for one may serve
 // another. Holds outlive a reload of the configuration.
 type Holds struct {
-	policy atomic.Pointer[HoldPolicy]
+	policy atomic.Pointer[func(llm.Target) HoldPolicy]
 	count  atomic.Int64 // of held; calls take no lock while nothing is
 
 	mu   sync.Mutex
@@ -53,20 +53,21 @@ func (h hold) before(other hold) bool {
 	return h.until.Before(other.until)
 }
 
-// NewHolds returns holds of which there are none yet.
-func NewHolds(policy HoldPolicy) *Holds {
+// NewHolds returns holds of which there are none yet. The policy is asked with
+// the target for which a credential is to rest.
+func NewHolds(policy func(llm.Target) HoldPolicy) *Holds {
 	h := &Holds{held: map[credential]hold{}}
 	h.Reconfigure(policy)
 	return h
 }
 
 // Reconfigure sets how long credentials rest from the next hold on.
-func (h *Holds) Reconfigure(policy HoldPolicy) { h.policy.Store(&policy) }
+func (h *Holds) Reconfigure(policy func(llm.Target) HoldPolicy) { h.policy.Store(&policy) }
 
-// holdFor says how long a failure makes its credential rest. It reports false
-// for a failure that is none of the credential's.
-func (h *Holds) holdFor(f *llm.Failure, now time.Time) (hold, bool) {
-	policy := h.policy.Load()
+// holdFor says how long a failure makes its credential rest for the target. It
+// reports false for a failure that is none of the credential's.
+func (h *Holds) holdFor(target llm.Target, f *llm.Failure, now time.Time) (hold, bool) {
+	policy := (*h.policy.Load())(target)
 	hint := min(f.RetryAfter, policy.MaxHint)
 	made := hold{told: hint > 0, class: f.Class, reason: f.Reason, status: f.Status}
 	switch {

@@ -75,7 +75,7 @@ func (k *Keys) Used(i int, target llm.Target, result *llm.Result, err error, now
 	if !errors.As(err, &f) {
 		return
 	}
-	made, ok := k.holds.holdFor(f, now)
+	made, ok := k.holds.holdFor(target, f, now)
 	if !ok {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 var (
 	keysTarget = llm.Target{Provider: "alpha", Model: "m1", Region: "r1"}
 	keysOther  = llm.Target{Provider: "alpha", Model: "m2", Region: "r1"}
+	keysBrief  = llm.Target{Provider: "alpha", Model: "brief", Region: "r1"} // where credentials rest for a shorter time
 	keysStart  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -23,7 +24,12 @@ func newKeys(n int) *Keys {
 	for i := range n {
 		texts = append(texts, fmt.Sprintf("sk-%d", i+1))
 	}
-	return NewKeys(texts, NewHolds(HoldPolicy{MaxHint: time.Hour, Refused: 10 * time.Minute}))
+	return NewKeys(texts, NewHolds(func(target llm.Target) HoldPolicy {
+		if target == keysBrief {
+			return HoldPolicy{MaxHint: time.Minute, Refused: 10 * time.Second}
+		}
+		return HoldPolicy{MaxHint: time.Hour, Refused: 10 * time.Minute}
+	}))
 }
 
 func limitedFor(d time.Duration) *llm.Failure {
@@ -209,5 +215,19 @@ func TestKeysServeManyCallsAtOnce(t *testing.T) {
 	}
 	if left := k.holds.count.Load(); left != 0 {
 		t.Errorf("%d holds are kept that are over", left)
+	}
+}
+
+// How long a credential rests is a matter of the target for which it does.
+func TestACredentialRestsAsLongAsItsTargetSays(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[llm.Target]time.Duration{keysTarget: 10 * time.Minute, keysBrief: 10 * time.Second} {
+		k := newKeys(2)
+		k.Used(0, target, nil, refusedKey(), keysStart)
+		for after, resting := range map[time.Duration]bool{want - 1: true, want: false} {
+			if free, _, _ := k.state(target, keysStart.Add(after)); resting != (len(free) == 1) {
+				t.Errorf("%s: after %v the free keys are %v, want the first at rest: %t", target.Key(), after, free, resting)
+			}
+		}
 	}
 }

@@ -41,6 +41,7 @@ type Target struct {
 	State    Mark
 	Reason   string
 	Since    Moment
+	Policy   string // what governs the circuit; empty: what governs most
 	Next     string // what the circuit waits for; empty while it waits for nothing
 	Rejected string
 

@@ -19,6 +19,7 @@ type Circuit struct {
 	FailureRate         *float64 `json:"failure_rate"`
 	ConsecutiveFailures int      `json:"consecutive_failures"`
 	Rejected            int      `json:"rejected"`
+	Policy              string   `json:"policy"`
 }
 
 // Circuit returns one circuit from the operator API, which knows all that can

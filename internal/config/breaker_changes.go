@@ -1,0 +1,62 @@
+package config
+
+import (
+	"reflect"
+	"time"
+)
+
+// BreakerChanges are other values for keys of circuit_breaker; a key that is
+// nil is left as it is. The keys and what they may be are those of
+// CircuitBreaker.
+type BreakerChanges struct {
+	Enabled            *bool          `yaml:"enabled,omitempty"`
+	FailureThreshold   *int           `yaml:"failure_threshold,omitempty"`
+	FailureRate        *Rate          `yaml:"failure_rate_threshold,omitempty"`
+	RateTest           *string        `yaml:"rate_test,omitempty"`
+	Window             *WindowChanges `yaml:"window,omitempty"`
+	MinCalls           *int           `yaml:"min_calls,omitempty"`
+	Cooldown           *time.Duration `yaml:"cooldown,omitempty"`
+	CooldownMultiplier *float64       `yaml:"cooldown_multiplier,omitempty"`
+	MaxCooldown        *time.Duration `yaml:"max_cooldown,omitempty"`
+	CooldownJitter     *float64       `yaml:"cooldown_jitter,omitempty"`
+	MaxRetryAfter      *time.Duration `yaml:"max_retry_after,omitempty"`
+	QuotaCooldown      *time.Duration `yaml:"quota_cooldown,omitempty"`
+	HalfOpenCalls      *int           `yaml:"half_open_calls,omitempty"`
+	SuccessThreshold   *int           `yaml:"success_threshold,omitempty"`
+	MaxHalfOpen        *time.Duration `yaml:"max_half_open,omitempty"`
+	Lease              *time.Duration `yaml:"lease,omitempty"`
+	StepDecay          *time.Duration `yaml:"step_decay,omitempty"`
+}
+
+func (BreakerChanges) whole() any { return CircuitBreaker{} }
+
+// WindowChanges are other values for keys of a window.
+type WindowChanges struct {
+	Type    *string     `yaml:"type,omitempty"`
+	Size    *WindowSize `yaml:"size,omitempty"`
+	Buckets *int        `yaml:"buckets,omitempty"`
+}
+
+func (WindowChanges) whole() any { return Window{} }
+
+// over returns base with the changes made to it.
+func (c BreakerChanges) over(base CircuitBreaker) CircuitBreaker {
+	change(reflect.ValueOf(&base).Elem(), reflect.ValueOf(c))
+	return base
+}
+
+// change sets what a partial section holds in the whole one.
+func change(whole, part reflect.Value) {
+	for i := range part.NumField() {
+		value := part.Field(i)
+		if value.IsNil() {
+			continue
+		}
+		into := whole.FieldByName(part.Type().Field(i).Name)
+		if _, nested := value.Elem().Interface().(partial); nested {
+			change(into, value.Elem())
+			continue
+		}
+		into.Set(value.Elem())
+	}
+}
