@@ -205,8 +205,8 @@ func (s *Scanner) enter(begin byte) bool {
 		return false
 	}
 	s.depth++
-	if s.depth > maxDepth || s.rules != nil && s.depth > strictDepth {
-		s.refuse("too deep nesting", s.at)
+	if deepest := s.deepest(); s.depth > deepest {
+		s.refuse(fmt.Sprintf("more than %d levels of nesting", deepest), s.at)
 		return false
 	}
 	if s.rules != nil && begin == '{' {
@@ -215,6 +215,13 @@ func (s *Scanner) enter(begin byte) bool {
 	s.at++
 	s.fresh = true
 	return true
+}
+
+func (s *Scanner) deepest() int {
+	if s.rules != nil {
+		return strictDepth
+	}
+	return maxDepth
 }
 
 // next goes to the next part of the object or array in hand, over a comma

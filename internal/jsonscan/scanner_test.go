@@ -152,8 +152,8 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"a":1,"b":2,"a":3}`:      "duplicate name at byte 13",
-		`{"a":1e999}`:              "too large a number at byte 5",
-		strings.Repeat("[", 200):   "too deep nesting at byte 128",
+		`{"a":1e999}`:              "a number too large at byte 5",
+		strings.Repeat("[", 200):   "more than 128 levels of nesting at byte 128",
 		`{"a":"\ud800"}`:           "invalid escape at byte 6",
 		"{\"a\":\"\xff\"}":         "invalid UTF-8 at byte 5",
 		`{"a":tru}`:                "unexpected 't' at byte 5",

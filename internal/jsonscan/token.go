@@ -139,7 +139,7 @@ func (s *Scanner) number() {
 		}
 	}
 	if s.rules != nil && tooLarge(s.data[start:s.at]) {
-		s.refuse("too large a number", start)
+		s.refuse("a number too large", start)
 	}
 }
 
