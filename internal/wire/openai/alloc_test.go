@@ -1,7 +1,3 @@
-//go:build !race
-
-// The decoder comes from a pool, which the race detector empties at random.
-
 package openai_test
 
 import (
@@ -10,15 +6,25 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
-func TestReadingAChunkDoesNotAllocate(t *testing.T) {
-	data := []byte(contentChunk)
-	var c openai.Chunk
-	allocs := testing.AllocsPerRun(100, func() {
-		if err := c.Read(data); err != nil {
-			t.Fatal(err)
+// Not parallel: the allocations of other tests would count.
+func TestReadingAnswersDoesNotAllocate(t *testing.T) {
+	var chunk openai.Chunk
+	body := read(t, "openai_chat_completion.json")
+	plain, end := []byte(contentChunk), []byte(openai.Done)
+	escaped := []byte(`{"choices":[{"delta":{"content":"\u00e4\n\ud83d\ude00"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7}}`)
+	for name, reading := range map[string]func() error{
+		"a chunk":           func() error { return chunk.Read(plain) },
+		"a chunk's escapes": func() error { return chunk.Read(escaped) },
+		"the end":           func() error { return chunk.Read(end) },
+		"a whole answer":    func() error { _, err := openai.ReadCompletion(body); return err },
+	} {
+		allocs := testing.AllocsPerRun(100, func() {
+			if err := reading(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%s: %v allocations, want 0", name, allocs)
 		}
-	})
-	if allocs > 0 {
-		t.Errorf("%v allocations, want 0", allocs)
 	}
 }
