@@ -1,8 +1,8 @@
 // Package jsonscan walks a JSON text that lies in memory as a whole, once and
-// from front to back, without decoding it and without allocating. It is for
-// what every call and every event of a stream pays for: whoever wants values
-// into structs, or words about what is wrong, has jsontext. It knows JSON only
-// and must not know what any of it means.
+// from front to back, without decoding it; a lenient walk allocates only to
+// unescape a name. It is for what every call and every event of a stream pays
+// for: whoever wants values in structs, or words about what is wrong, has
+// jsontext. It knows JSON only and must not know what any of it means.
 package jsonscan
 
 import (
