@@ -30,7 +30,8 @@ type Exchange struct {
 	sent   atomic.Bool // the request has been written, if only in part
 
 	resp  *http.Response
-	body  io.Reader // decoded
+	spare func() bool // stops the end of ctx from closing the body
+	body  io.Reader   // decoded
 	idle  bool      // the idle clock watches reads
 	drain bool      // the body has ended but for a few bytes
 	first time.Duration
@@ -76,9 +77,22 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, x.Failure(err)
 	}
+	x.take(resp)
+	return resp, nil
+}
+
+// take binds the body of a response to the attempt: its end closes the body,
+// so that no read outlasts it, whoever stands behind the body. A switch to a
+// protocol that nobody asked for has none: what net/http hands over is the bare
+// connection, which would stay open for as long as the upstream likes.
+func (x *Exchange) take(resp *http.Response) {
+	if resp.StatusCode < http.StatusOK {
+		_ = resp.Body.Close() // nothing is written, nothing can be lost
+		resp.Body = http.NoBody
+	}
 	x.resp = resp
 	x.body = decoded(resp)
-	return resp, nil
+	x.spare = context.AfterFunc(x.ctx, func() { _ = resp.Body.Close() })
 }
 
 // Read reads the decoded body of the response. Once the first content has
@@ -151,7 +165,8 @@ func (x *Exchange) End() {
 func (x *Exchange) release() {
 	x.clock.end()
 	if x.resp != nil {
-		_ = x.resp.Body.Close() // nothing is written, nothing can be lost
+		x.spare()
+		_ = x.resp.Body.Close() // as above
 	}
 	x.cancel(nil)
 }

@@ -32,6 +32,7 @@ var themes = []theme{
 	telemetryDB,
 	conformance,
 	configuration,
+	hostile,
 }
 
 func TestCases(t *testing.T) {

@@ -1,0 +1,41 @@
+package cases
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+)
+
+var hostile = theme{
+	"HOS_01": switchOfProtocolsHoldsNoCall,
+}
+
+// switching answers with a switch of protocols and keeps the connection.
+func switching(w http.ResponseWriter, r *http.Request, _ int) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+func switchOfProtocolsHoldsNoCall(t *testing.T) {
+	const calls = 3
+	a := apptest.NewUpstream(t, switching)
+	g := apptest.Start(t, apptest.Configuration("", alpha(a, "max_concurrent: 1", "timeouts: {total: 5s, first_token: 5s}")))
+
+	for range calls { // more than there are places
+		answer := g.Post(t, apptest.ChatBody)
+		between(t, "the answer", answer.Took, 0, 4*time.Second)
+		equal(t, "status", answer.Status, http.StatusBadGateway)
+	}
+
+	unknown := neutral("alpha", "unknown", "upstream_status")
+	rows(t, "attempts", g.Attempts(t, calls), unknown, unknown, unknown)
+	equal(t, "the end of the gateway", g.Stop(), nil)
+}
