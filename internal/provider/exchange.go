@@ -27,22 +27,24 @@ type Exchange struct {
 	cancel context.CancelCauseFunc
 	detach func() bool // stops the parent's end from ending ctx
 	clock  *clock
+	conn   connection
 	sent   atomic.Bool // the request has been written, if only in part
 
 	resp  *http.Response
 	spare func() bool // stops the end of ctx from closing the body
 	body  io.Reader   // decoded
-	idle  bool      // the idle clock watches reads
-	drain bool      // the body has ended but for a few bytes
+	idle  bool        // the idle clock watches reads
+	drain bool        // the body has ended but for a few bytes
 	first time.Duration
 }
 
-// trace learns from the transport when a connection is there and when the
-// request goes out.
+// trace learns from the transport when a connection is there, when the request
+// goes out and when an answer begins.
 func (x *Exchange) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { x.connected() },
-		WroteHeaders: func() { x.sent.Store(true) },
+		GotConn:              x.connected,
+		WroteHeaders:         func() { x.sent.Store(true) },
+		GotFirstResponseByte: x.conn.hear,
 	})
 }
 
@@ -57,23 +59,31 @@ func (x *Exchange) budget() timeoutError {
 
 func (x *Exchange) connecting() {
 	limit := timeoutError{llm.ReasonConnectTimeout, x.timeouts.Connect}
-	if b := x.budget(); limit.after == 0 || b.after > 0 && b.after < limit.after {
-		limit = b
+	left := limit.after
+	b := x.budget()
+	if rest := b.after - time.Since(x.began); limit.after == 0 || b.after > 0 && rest < limit.after {
+		limit, left = b, rest
 	}
-	x.clock.arm(limit.after, limit)
+	x.clock.arm(left, limit)
 }
 
-func (x *Exchange) connected() {
+func (x *Exchange) connected(info httptrace.GotConnInfo) {
+	x.conn.got(info)
 	limit := x.budget()
 	x.clock.arm(limit.after-time.Since(x.began), limit)
 }
 
-// Do sends the request. The error is an *llm.Failure.
+// Do sends the request, whose GetBody must return its body anew: where it met
+// only a connection that the server had closed, it goes out once more. The
+// error is an *llm.Failure.
 func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	if x.parent.Err() != nil {
 		return nil, x.Failure(context.Cause(x.parent))
 	}
 	resp, err := x.upstream.transport.RoundTrip(req.WithContext(x.ctx))
+	if err != nil && x.stale(err) {
+		resp, err = x.again(req)
+	}
 	if err != nil {
 		return nil, x.Failure(err)
 	}

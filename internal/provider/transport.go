@@ -9,8 +9,8 @@ import (
 const (
 	keepAlive       = 30 * time.Second
 	dialTimeout     = 30 * time.Second // of a dial that its attempt has given up
-	idleConnTimeout = 90 * time.Second
-	idleConns       = 256 // per provider, kept for reuse
+	idleConnTimeout = 50 * time.Second // load balancers commonly close after 60
+	idleConns       = 256              // per provider, kept for reuse
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 10 * time.Second
 	maxHeaderBytes  = 256 << 10

@@ -21,6 +21,7 @@ const (
 // secrets that must not come back.
 type Upstream struct {
 	transport http.RoundTripper
+	fresh     http.RoundTripper // takes up no connection again; nil = transport keeps none
 	timeouts  llm.Timeouts
 	secrets   []string
 
@@ -32,7 +33,7 @@ type Upstream struct {
 // NewUpstream returns the HTTP end of a provider. The timeouts hold where a
 // call does not set its own; the secrets are kept out of all that is passed on.
 func NewUpstream(transport http.RoundTripper, timeouts llm.Timeouts, secrets []string) *Upstream {
-	return &Upstream{transport: transport, timeouts: timeouts, secrets: longestFirst(secrets)}
+	return &Upstream{transport: transport, fresh: unshared(transport), timeouts: timeouts, secrets: longestFirst(secrets)}
 }
 
 // Begin starts the clocks of one attempt. The caller must End it.

@@ -11,6 +11,7 @@ import (
 
 var hostile = theme{
 	"HOS_01": switchOfProtocolsHoldsNoCall,
+	"HOS_02": connectionClosedWhileIdleCostsNothing,
 }
 
 // switching answers with a switch of protocols and keeps the connection.
@@ -38,4 +39,16 @@ func switchOfProtocolsHoldsNoCall(t *testing.T) {
 	unknown := neutral("alpha", "unknown", "upstream_status")
 	rows(t, "attempts", g.Attempts(t, calls), unknown, unknown, unknown)
 	equal(t, "the end of the gateway", g.Stop(), nil)
+}
+
+func connectionClosedWhileIdleCostsNothing(t *testing.T) {
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.OK(), apptest.Reset(), apptest.OK()))
+	g := apptest.Start(t, apptest.Configuration("", alpha(a)))
+
+	served(t, g.Post(t, apptest.ChatBody), circuitA)
+	served(t, g.Post(t, apptest.ChatBody), circuitA) // its first connection is gone
+
+	equal(t, "requests of A", a.Calls(), 3)
+	rows(t, "attempts", g.Attempts(t, 2), succeeded("alpha"), succeeded("alpha"))
+	untroubled(t, g, circuitA)
 }

@@ -38,10 +38,10 @@ func resetConnectionMovesOn(t *testing.T) {
 	fresh := g.Post(t, apptest.ChatBody)
 	served(t, fresh, circuitB)
 	served(t, g.Post(t, apptest.ChatBody), circuitA)
-	reused := g.Post(t, apptest.ChatBody) // on the connection that served the last
+	reused := g.Post(t, apptest.ChatBody) // on the connection that served the last, then on one of its own
 	served(t, reused, circuitB)
 
-	equal(t, "calls of A", a.Calls(), 3)
+	equal(t, "calls of A", a.Calls(), 4)
 	rows(t, "attempts on a fresh connection", g.AttemptsOf(t, fresh), reset...)
 	rows(t, "attempts on a reused connection", g.AttemptsOf(t, reused), reset...)
 }

@@ -271,32 +271,56 @@ func unused(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// No layer below sends a second time on its own (CF-A4, FAL-01).
+// No layer below sends a second time on its own (CF-A4, FAL-01), but where a
+// connection that was kept broke before a word of an answer: its server may
+// have closed it before the request came.
 func TestOneSendPerCall(t *testing.T) {
 	t.Parallel()
-	for name, handler := range map[string]http.HandlerFunc{
-		"a refusal": func(w http.ResponseWriter, _ *http.Request) { providertest.JSON(w, 503, "") },
-		"a reset":   func(w http.ResponseWriter, _ *http.Request) { providertest.Reset(w) },
-		"an abort":  func(http.ResponseWriter, *http.Request) { providertest.Abort() },
-	} {
+	word := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err) // the server under test always allows it
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 2")
+		_ = conn.Close()
+	}
+	reset := func(w http.ResponseWriter, _ *http.Request) { providertest.Reset(w) }
+	abort := func(http.ResponseWriter, *http.Request) { providertest.Abort() }
+	refusal := func(w http.ResponseWriter, _ *http.Request) { providertest.JSON(w, 503, "") }
+	tests := map[string]struct {
+		scripts  []http.HandlerFunc // the last one goes on
+		requests int
+		fails    bool
+	}{
+		"a refusal":                    {[]http.HandlerFunc{answer, refusal}, 2, true},
+		"a word of an answer":          {[]http.HandlerFunc{answer, word}, 2, true},
+		"a kept connection is reset":   {[]http.HandlerFunc{answer, reset, answer}, 3, false},
+		"a kept connection has ended":  {[]http.HandlerFunc{answer, abort, answer}, 3, false},
+		"each connection is reset":     {[]http.HandlerFunc{answer, reset}, 3, true},
+		"a fresh connection is reset":  {[]http.HandlerFunc{reset}, 1, true},
+		"a fresh connection has ended": {[]http.HandlerFunc{abort}, 1, true},
+	}
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var warm atomic.Bool
+			var n atomic.Int64
 			upstream := providertest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if !warm.Swap(true) { // so that the next call finds a connection that has been used
-					answer(w, r)
-					return
-				}
-				handler(w, r)
+				tt.scripts[min(int(n.Add(1)), len(tt.scripts))-1](w, r)
 			})
 			client := open(t, openai.Config{BaseURL: upstream.URL, Timeouts: patient})
-			if _, err := client.Send(t.Context(), providertest.Call(t, providertest.Plain), nil); err != nil {
-				t.Fatal(err)
+			call := providertest.Call(t, providertest.Plain)
+			var err error
+			for range min(2, len(tt.scripts)) { // the first one leaves its connection for the next
+				_, err = client.Send(t.Context(), call, nil)
 			}
-			if _, err := client.Send(t.Context(), providertest.Call(t, providertest.Plain), nil); err == nil {
-				t.Fatal("the second call went well")
+			if failed := err != nil; failed != tt.fails {
+				t.Errorf("the last call ended with %v", err)
 			}
-			providertest.Equal(t, "requests", 2, len(upstream.Requests()))
+			got := upstream.Requests()
+			providertest.Equal(t, "requests", tt.requests, len(got))
+			for _, request := range got {
+				providertest.Equal(t, "body", got[0].Sent, request.Sent)
+			}
 		})
 	}
 }

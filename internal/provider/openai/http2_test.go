@@ -60,3 +60,24 @@ func TestACutOverHTTP2(t *testing.T) {
 		t.Errorf("got %v, want a reset", f)
 	}
 }
+
+// HTTP/2 says itself which requests a server has not taken.
+func TestAStreamResetOverHTTP2IsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) > 1 {
+			providertest.Abort()
+		}
+		answer(w, r)
+	})
+	call := providertest.Call(t, providertest.Plain)
+	if _, err := client.Send(t.Context(), call, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.Send(t.Context(), call, nil)
+	if f := llm.AsFailure(err); f == nil || f.Reason != llm.ReasonReset {
+		t.Errorf("got %v, want a reset", f)
+	}
+	providertest.Equal(t, "requests", 2, requests.Load())
+}
