@@ -23,6 +23,9 @@ var (
 // noon is a moment of a day whose partitions no test database has.
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
+// endOfTime is later than a timestamptz can hold.
+var endOfTime = time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func ptr[T any](v T) *T { return &v }
 
 func known() Known {

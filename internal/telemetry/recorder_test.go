@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/shopspring/decimal"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -253,7 +253,7 @@ func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 	for i := range 100 {
 		run := answered(noon)
 		if i == 17 || i == 80 {
-			run.Attempts[0].Cost = ptr(decimal.New(1, 15)) // over numeric(20,10)
+			run.FinishedAt = endOfTime
 		}
 		r.Record(run)
 	}
@@ -275,6 +275,59 @@ func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), "level=ERROR"); got != 1 {
 		t.Errorf("%d error lines for one batch:\n%s", got, log.String())
+	}
+}
+
+// picky is a store that refuses every run which has a cost.
+type picky struct {
+	*memory
+	kept []llm.Attempt
+}
+
+func (p *picky) InsertRuns(ctx context.Context, runs []*llm.Run) error {
+	for _, run := range runs {
+		if run.Attempts[0].Cost != nil {
+			return fmt.Errorf("%w: a cost", errRefused)
+		}
+	}
+	for _, run := range runs {
+		p.kept = append(p.kept, run.Attempts...)
+	}
+	return p.memory.InsertRuns(ctx, runs)
+}
+
+func TestARunIsStoredWithoutTheSpendThatIsRefused(t *testing.T) {
+	t.Parallel()
+	store := &picky{memory: newMemory(works)}
+	metrics, reg := newMetrics(t)
+	var log bytes.Buffer
+	r := New(config(), store, metrics, slog.New(slog.NewTextHandler(&log, nil)))
+	refused, taken := answered(noon), answered(noon)
+	taken.Attempts[0].Cost = nil
+	taken.Attempts[0].Usage.Input = llm.Tokens(11)
+	for range 2 {
+		r.Record(refused)
+		r.Record(taken)
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 0, "shutdown": 0}, drops(t, reg)); diff != "" {
+		t.Errorf("drops (-want +got):\n%s", diff)
+	}
+	bare := refused.Attempts[0]
+	bare.Usage, bare.Cost, bare.Unpriced = llm.Usage{Anomaly: true}, nil, true
+	want := []llm.Attempt{bare, bare, taken.Attempts[0], taken.Attempts[0]}
+	slices.SortFunc(store.kept, func(a, b llm.Attempt) int { return int(a.Usage.Input.N - b.Usage.Input.N) })
+	if diff := cmp.Diff(want, store.kept); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	if refused.Attempts[0].Cost == nil {
+		t.Error("the run itself was changed")
+	}
+	if got := strings.Count(log.String(), "level=ERROR"); got != 1 {
+		t.Errorf("%d error lines, want one:\n%s", got, log.String())
 	}
 }
 

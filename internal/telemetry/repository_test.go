@@ -135,6 +135,7 @@ func TestCostOfARunIsTheSumOfItsPricedAttempts(t *testing.T) {
 	t.Parallel()
 	priced := llm.Attempt{Target: alpha, StartedAt: noon, FinishedAt: noon, Outcome: llm.OutcomeFailure, Cost: ptr(decimal.RequireFromString("0.25"))}
 	free := llm.Attempt{Target: alpha, StartedAt: noon, FinishedAt: noon, Outcome: llm.OutcomeSuccess, Cost: ptr(decimal.Zero)}
+	absurd := llm.Attempt{Target: alpha, StartedAt: noon, FinishedAt: noon, Outcome: llm.OutcomeFailure, Cost: ptr(decimal.New(1, 18))}
 	unpriced := llm.Attempt{Target: beta, StartedAt: noon, FinishedAt: noon, Outcome: llm.OutcomeSuccess, Unpriced: true}
 
 	tests := []struct {
@@ -146,6 +147,7 @@ func TestCostOfARunIsTheSumOfItsPricedAttempts(t *testing.T) {
 		{"free is a cost of zero", []llm.Attempt{free}, map[string]string{"cost_usd": "0.0000000000", "unpriced": "false"}},
 		{"unpriced has none", []llm.Attempt{unpriced}, map[string]string{"unpriced": "true"}},
 		{"a part unpriced", []llm.Attempt{priced, unpriced}, map[string]string{"cost_usd": "0.2500000000", "unpriced": "true"}},
+		{"more than can be stored", []llm.Attempt{absurd, absurd, priced}, map[string]string{"cost_usd": "9999999999.0000000000", "unpriced": "false"}},
 		{"nothing attempted", nil, map[string]string{"unpriced": "false"}},
 	}
 	db := postgrestest.New(t)
@@ -300,10 +302,10 @@ func TestWhatTheDatabaseWillNeverTakeIsToldFromWhatMayPass(t *testing.T) {
 	db := postgrestest.New(t)
 	repo := NewRepository(db)
 
-	tooDear := answered(noon)
-	tooDear.Attempts[0].Cost = ptr(decimal.New(1, 15))
-	if err := repo.InsertRuns(t.Context(), []*llm.Run{&tooDear}); !errors.Is(err, errRefused) {
-		t.Errorf("a cost over the column's range: %v, want a refusal", err)
+	tooLate := answered(noon)
+	tooLate.FinishedAt = endOfTime
+	if err := repo.InsertRuns(t.Context(), []*llm.Run{&tooLate}); !errors.Is(err, errRefused) {
+		t.Errorf("a time over the column's range: %v, want a refusal", err)
 	}
 	nonsense := breaker.Event{Key: "no-target"}
 	if err := repo.InsertCircuitEvents(t.Context(), "n", uuid.New(), []*breaker.Event{&nonsense}); !errors.Is(err, errRefused) {

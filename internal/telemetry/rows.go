@@ -21,6 +21,9 @@ const (
 	maxID   = 128 // correlation and trace ids
 )
 
+// maxCost is the largest cost that the cost_usd columns are given, in USD.
+var maxCost = decimal.New(9_999_999_999, 0)
+
 // totals are what the attempts of a run sum up to.
 type totals struct {
 	reached  int
@@ -44,7 +47,7 @@ func sum(attempts []llm.Attempt) totals {
 		if t.cost.IsNegative() {
 			t.cost = decimal.Zero
 		}
-		t.cost = t.cost.Add(*a.Cost)
+		t.cost = decimal.Min(t.cost.Add(*a.Cost), maxCost)
 	}
 	return t
 }
@@ -74,7 +77,7 @@ func costOrNull(cost *decimal.Decimal) decimal.Decimal {
 	if cost == nil {
 		return decimal.NewFromInt(notMeasured)
 	}
-	return *cost
+	return decimal.Min(*cost, maxCost)
 }
 
 // clean makes a string that a client may have chosen fit for a text column:

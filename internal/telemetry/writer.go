@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 const (
@@ -56,7 +58,7 @@ func (r *Recorder) finish() {
 func (r *Recorder) flush() {
 	for r.ctx.Err() == nil {
 		r.keepPartitions()
-		n := flushBatch(r, r.runs, r.store.InsertRuns)
+		n := flushBatch(r, r.runs, r.insertRuns)
 		n += flushBatch(r, r.events, func(ctx context.Context, events []*breaker.Event) error {
 			return r.store.InsertCircuitEvents(ctx, r.cfg.Node, r.cfg.BootID, events)
 		})
@@ -99,6 +101,43 @@ func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused
 	w1, r1, err1 := writeRows(r, rows[:half], insert)
 	w2, r2, err2 := writeRows(r, rows[half:], insert)
 	return w1 + w2, r1 + r2, cmp.Or(err1, err2)
+}
+
+// insertRuns writes runs. One that stands alone and is refused is written once
+// more without what an upstream reported of it: that a call was made, and how it
+// ended, is worth more than its tokens.
+func (r *Recorder) insertRuns(ctx context.Context, runs []*llm.Run) error {
+	err := r.store.InsertRuns(ctx, runs)
+	if len(runs) > 1 || !errors.Is(err, errRefused) {
+		return err
+	}
+	bare, spent := withoutSpend(runs[0])
+	if !spent {
+		return err
+	}
+	if again := r.store.InsertRuns(ctx, []*llm.Run{bare}); again != nil {
+		return again
+	}
+	if r.refusalDue() {
+		r.log.Error("the database refuses what a run reports of its usage, it is stored without", "run_id", bare.RunID, "error", err)
+	}
+	return nil
+}
+
+// withoutSpend returns a copy of a run without usage and cost, marked as such,
+// and whether it had any.
+func withoutSpend(run *llm.Run) (bare *llm.Run, spent bool) {
+	copied := *run
+	copied.Attempts = slices.Clone(run.Attempts)
+	for i := range copied.Attempts {
+		a := &copied.Attempts[i]
+		if !a.Usage.Known() && a.Cost == nil {
+			continue
+		}
+		spent = true
+		a.Usage, a.Cost, a.Unpriced = llm.Usage{Anomaly: true}, nil, true
+	}
+	return &copied, spent
 }
 
 // persist repeats an insert until the database has taken or refused it, or
@@ -146,14 +185,23 @@ func (r *Recorder) wait(pause time.Duration) time.Duration {
 func (r *Recorder) settled(written, refused int, why error) {
 	r.metrics.written.Add(float64(written))
 	r.metrics.drop(dropRefused, refused)
-	if now := time.Now(); refused > 0 && now.Sub(r.refusalLogged) >= refusalLogPeriod {
-		r.refusalLogged = now
+	if refused > 0 && r.refusalDue() {
 		r.log.Error("the database refuses telemetry rows, they are dropped", "rows", refused, "error", why)
 	}
 	if r.full.Load() && r.Waiting() <= r.cfg.Queue/2 {
 		r.full.Store(false)
 		r.log.Info("telemetry queue has room again")
 	}
+}
+
+// refusalDue reports whether a refusal is to be logged: once in a while.
+func (r *Recorder) refusalDue() bool {
+	now := time.Now()
+	if now.Sub(r.refusalLogged) < refusalLogPeriod {
+		return false
+	}
+	r.refusalLogged = now
+	return true
 }
 
 // databaseIs notes how the last contact with the database went, and logs when
