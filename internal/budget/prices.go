@@ -12,6 +12,11 @@ import (
 // costDecimals is the precision of a cost, that of the cost_usd columns.
 const costDecimals = 10
 
+// maxCost is the largest cost that is told, in USD; more does not fit into the
+// cost_usd columns. Nobody pays it: it is the product of a slip in a price and a
+// report that is no better.
+var maxCost = decimal.New(9_999_999_999, 0)
+
 // Price is what one model costs, in USD per 1,000,000 tokens. Zero is free.
 type Price struct {
 	Input       decimal.Decimal
@@ -50,20 +55,20 @@ func NewPrices(table map[llm.Target]Price) *Prices {
 // the target has a price at all. Each token falls into one bucket: cached and
 // cache-write tokens are part of the input, reasoning tokens of the output. A
 // count that is unknown costs nothing, and no report, however inconsistent,
-// makes a cost negative.
+// makes a cost negative or larger than can be stored.
 func (p *Prices) Cost(t llm.Target, u llm.Usage) (cost decimal.Decimal, priced bool) {
 	r, priced := p.perToken[t]
 	if !priced {
 		return decimal.Zero, false
 	}
 	cached, written := atLeastZero(u.Cached.N), atLeastZero(u.CacheWrite.N)
-	uncached := atLeastZero(u.Input.N - cached - written)
+	uncached := atLeastZero(atLeastZero(atLeastZero(u.Input.N)-cached) - written) // none of them overflows
 
 	cost = charge(decimal.Zero, uncached, r.input)
 	cost = charge(cost, cached, r.cached)
 	cost = charge(cost, written, r.cacheWrite)
 	cost = charge(cost, atLeastZero(u.Output.N), r.output)
-	return cost.Round(costDecimals), true
+	return decimal.Min(cost.Round(costDecimals), maxCost), true
 }
 
 // charge adds tokens at a rate to a sum. An empty bucket costs no arithmetic,

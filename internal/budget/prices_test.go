@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/shopspring/decimal"
@@ -51,6 +52,9 @@ func TestEachTokenIsBilledInOneBucket(t *testing.T) {
 		{"unknown counts cost nothing", plain, llm.Usage{}, "0"},
 		{"more cached than input leaves no negative rest", full, usage(100, 150, 0, 0), "0.000045"},
 		{"negative counts give no credit", full, usage(-100, -5, -5, -7), "0"},
+		{"a cost beyond all measure is the largest", plain, usage(math.MaxInt64, 0, 0, math.MaxInt64), "9999999999"},
+		{"the largest cached counts are no input", budget.Price{Input: usd("1"), CachedInput: optional("0"), CacheWrite: optional("0")},
+			usage(0, math.MaxInt64, math.MaxInt64, 0), "0"},
 		{"rounded to ten decimals", budget.Price{Input: usd("0.00015")}, usage(1, 0, 0, 0), "0.0000000002"},
 	}
 	for _, tt := range tests {

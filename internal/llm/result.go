@@ -45,11 +45,21 @@ type Usage struct {
 	Output     Count
 	Reasoning  Count
 	Estimated  bool // computed from bytes, not reported
-	Anomaly    bool // the report contradicted itself and was clamped
+	Anomaly    bool // the report contradicted itself or held what is no count; that is clamped or unknown
 }
 
 // Known reports whether any token count is known.
 func (u Usage) Known() bool { return u.Input.Known || u.Output.Known }
+
+// Revised returns the usage after one more report about the same attempt. The
+// report replaces it; one in which no count can be used only leaves its mark.
+func (u Usage) Revised(report Usage) Usage {
+	if report.Known() {
+		return report
+	}
+	u.Anomaly = u.Anomaly || report.Anomaly
+	return u
+}
 
 // Add sums two usages, as for the attempts of one run.
 func (u Usage) Add(other Usage) Usage {

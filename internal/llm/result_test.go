@@ -54,6 +54,29 @@ func TestUsage_Add(t *testing.T) {
 	}
 }
 
+func TestUsage_Revised(t *testing.T) {
+	t.Parallel()
+	first := llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(2)}
+	marked := first
+	marked.Anomaly = true
+	last := llm.Usage{Output: llm.Tokens(3)}
+
+	tests := map[string]struct{ usage, report, want llm.Usage }{
+		"the last report holds":             {marked, last, last},
+		"no report changes nothing":         {marked, llm.Usage{}, marked},
+		"a useless one marks what is known": {first, llm.Usage{Anomaly: true}, marked},
+		"a useless one is told":             {llm.Usage{}, llm.Usage{Anomaly: true}, llm.Usage{Anomaly: true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, tt.usage.Revised(tt.report)); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestUsage_Known(t *testing.T) {
 	t.Parallel()
 

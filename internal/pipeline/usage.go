@@ -44,11 +44,11 @@ func (u *Usage) Wrap(next Handler) Handler {
 
 func (u *Usage) account(call *llm.Call, result *llm.Result) {
 	usage := estimated(result, call.Facts)
+	row := call.Signals.Attempt()
+	row.Usage = usage // a report of no use is told, too
 	if !usage.Known() {
 		return
 	}
-	row := call.Signals.Attempt()
-	row.Usage = usage
 	row.Cost = u.cost(call.Target, usage)
 	row.Unpriced = row.Cost == nil
 }

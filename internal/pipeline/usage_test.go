@@ -60,6 +60,7 @@ func TestUsage_Reported(t *testing.T) {
 		{"no price: real tokens, no cost (CF-U11)", prices{}, tokens(10, 2), accounted{Usage: tokens(10, 2), Unpriced: true}},
 		{"free is not unpriced", prices{"m1": {"0", "0"}}, tokens(10, 2), accounted{Usage: tokens(10, 2), Cost: "0"}},
 		{"no usage: nothing (CF-U12)", priced, llm.Usage{}, accounted{}},
+		{"usage of no use is told and costs nothing known", priced, llm.Usage{Anomaly: true}, accounted{Usage: llm.Usage{Anomaly: true}}},
 		{"a measured zero is a value (CF-U13)", priced, tokens(120, 0), accounted{Usage: tokens(120, 0), Cost: "0.0003"}},
 	}
 	for _, tt := range tests {

@@ -12,6 +12,7 @@ import (
 var hostile = theme{
 	"HOS_01": switchOfProtocolsHoldsNoCall,
 	"HOS_02": connectionClosedWhileIdleCostsNothing,
+	"HOS_03": absurdUsageLosesNoRow,
 }
 
 // switching answers with a switch of protocols and keeps the connection.
@@ -51,4 +52,25 @@ func connectionClosedWhileIdleCostsNothing(t *testing.T) {
 	equal(t, "requests of A", a.Calls(), 3)
 	rows(t, "attempts", g.Attempts(t, 2), succeeded("alpha"), succeeded("alpha"))
 	untroubled(t, g, circuitA)
+}
+
+func absurdUsageLosesNoRow(t *testing.T) {
+	anomaly := func(input, cost any) apptest.Row {
+		return apptest.Row{"input_tokens": input, "output_tokens": nil, "usage_anomaly": true, "cost_usd": cost, "unpriced": false}
+	}
+	for usage, want := range map[string]apptest.Row{
+		`{"prompt_tokens":10,"completion_tokens":9223372036854775807}`: anomaly(10, "0.00001"),
+		`{"prompt_tokens":1e17,"completion_tokens":-5}`:                anomaly(nil, nil),
+		`{"prompt_tokens":"12","completion_tokens":2.5}`:               anomaly(nil, nil),
+	} {
+		t.Run(usage, func(t *testing.T) {
+			t.Parallel()
+			costs(t, "{input: 1, output: 5}", usage, want)
+		})
+	}
+	t.Run("the most at the highest price", func(t *testing.T) {
+		t.Parallel()
+		costs(t, "{input: 1000000, output: 1000000}", `{"prompt_tokens":1000000000,"completion_tokens":1000000000}`,
+			apptest.Row{"input_tokens": 1000000000, "output_tokens": 1000000000, "cost_usd": "2000000000", "unpriced": false})
+	})
 }

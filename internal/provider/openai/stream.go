@@ -87,8 +87,8 @@ func (s *stream) event(event sse.Event) llm.Event {
 		s.exchange.FirstContent()
 	}
 	e := llm.Event{Raw: event.Raw, Kind: chunk.Kind, TextBytes: chunk.TextBytes, More: event.More}
+	s.usage = s.usage.Revised(chunk.Usage)
 	if chunk.Usage.Known() {
-		s.usage = chunk.Usage
 		usage := chunk.Usage // the chunk is read anew
 		e.Usage = &usage
 	}

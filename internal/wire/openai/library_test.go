@@ -35,7 +35,7 @@ func (c *libraryChunk) Read(data []byte) error {
 	switch {
 	case c.content:
 		c.Kind = llm.EventContent
-	case c.choices == 0 && c.Usage.Known():
+	case c.choices == 0 && (c.Usage.Known() || c.Usage.Anomaly):
 		c.Kind = llm.EventUsage
 	}
 	return nil

@@ -32,8 +32,8 @@ func readUsage(dec *jsontext.Decoder, u *llm.Usage) error {
 			return dec.SkipValue()
 		}
 	})
-	if err == nil && report.Known() {
-		*u = plausible(report)
+	if err == nil {
+		*u = u.Revised(plausible(report))
 	}
 	return err
 }
@@ -63,12 +63,8 @@ func readCount(dec *jsontext.Decoder, c *llm.Count, anomaly *bool) error {
 	if err != nil || raw.Kind() == jsontext.KindNull {
 		return err
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && n >= 0 {
-		*c = llm.Tokens(n)
-		return nil
-	}
 	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || n < 0 || n != math.Trunc(n) || n >= math.MaxInt64 {
+	if err != nil || n < 0 || n != math.Trunc(n) || n > 1e9 {
 		*anomaly = true
 		return nil
 	}

@@ -8,6 +8,11 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
+// maxCount is the largest number of tokens that is believed of one call. It is
+// far beyond what any model takes or gives, and far below what the sums and
+// costs of many calls could not hold.
+const maxCount = 1_000_000_000
+
 // readUsage reads a usage object into u. Null and other kinds leave u as it
 // is. Cached and cache-write tokens are part of the prompt's, reasoning tokens
 // of the completion's; a report that contradicts this is clamped and marked.
@@ -30,8 +35,8 @@ func readUsage(s *jsonscan.Scanner, u *llm.Usage) {
 			s.Skip()
 		}
 	}
-	if s.Err() == nil && report.Known() {
-		*u = plausible(report)
+	if s.Err() == nil {
+		*u = u.Revised(plausible(report))
 	}
 }
 
@@ -60,12 +65,8 @@ func readCount(s *jsonscan.Scanner, c *llm.Count, anomaly *bool) {
 	if kind == jsonscan.Null {
 		return
 	}
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && n >= 0 {
-		*c = llm.Tokens(n)
-		return
-	}
-	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || n < 0 || n != math.Trunc(n) || n >= math.MaxInt64 {
+	n, err := strconv.ParseFloat(string(raw), 64) // which is exact up to maxCount, and beyond
+	if err != nil || n < 0 || n != math.Trunc(n) || n > maxCount {
 		*anomaly = true
 		return
 	}
