@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/breakwater-llm/breakwater/internal/app"
@@ -35,16 +38,25 @@ func (c serveCmd) Run(ctx context.Context, std streams) error {
 		Reload:  func() (*config.Config, error) { return config.Load(c.Path) },
 		Reloads: triggers.reloads,
 		Listening: func(data, admin string) {
-			log.Info("listening", "listen", data, "admin_listen", admin)
+			announce(std.Err, data, admin)
 			fmt.Fprint(std.Out, greeting(cfg, data, admin))
 		},
 	})
+}
+
+// announce writes the addresses as one line of JSON whatever the log's format
+// is, so that a program which let the kernel choose the ports can read them.
+func announce(w io.Writer, data, admin string) {
+	slog.New(slog.NewJSONHandler(w, nil)).Info("listening", "listen", data, "admin_listen", admin)
 }
 
 // greeting is what a person sees who started the gateway: the URLs, and a call
 // that works as it is printed.
 func greeting(cfg *config.Config, data, admin string) string {
 	text := fmt.Sprintf("Breakwater %s is running.\n\n  API    http://%s/v1\n  Admin  http://%s\n", version, data, admin)
+	if cfg.Database.Private {
+		text += fmt.Sprintf("  Data   %s\n", absolute(cfg.Database.DataDir))
+	}
 	model, ok := firstModel(cfg)
 	if !ok {
 		return text + "\nNo configuration is declared, so there is nothing to call yet.\n"
@@ -68,4 +80,12 @@ func firstModel(cfg *config.Config) (string, bool) {
 		return targets[0].Provider + "/" + targets[0].Model, true
 	}
 	return "", false
+}
+
+// absolute returns a path as it is from anywhere, where that can be found out.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }

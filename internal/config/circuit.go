@@ -16,7 +16,7 @@ type CircuitBreaker struct {
 	CooldownJitter     float64       `yaml:"cooldown_jitter" check:"min=0,max=1" doc:"Largest share added to a cooldown at random."`
 	MaxRetryAfter      time.Duration `yaml:"max_retry_after" check:"over=0s" doc:"Longest Retry-After of a provider that is honoured."`
 	QuotaCooldown      time.Duration `yaml:"quota_cooldown" check:"over=0s" doc:"How long \"no credit left\" opens a circuit."`
-	HalfOpenCalls      int           `yaml:"half_open_calls" check:"min=1" doc:"Calls let through at once to probe a half-open circuit."`
+	HalfOpenCalls      int           `yaml:"half_open_calls" check:"min=1,max=1000" doc:"Calls let through at once to probe a half-open circuit."`
 	SuccessThreshold   int           `yaml:"success_threshold" check:"min=1" doc:"Probes that must succeed to close it; at most half_open_calls."`
 	MaxHalfOpen        time.Duration `yaml:"max_half_open" check:"over=0s" doc:"How long a circuit stays half-open without a live probe."`
 	Lease              time.Duration `yaml:"lease" check:"over=0s" doc:"How long a probe that is not heard of holds its place."`

@@ -63,7 +63,7 @@ func (t Timeouts) LLM() llm.Timeouts { return llm.Timeouts(t) }
 
 // Retry is how often and how soon the same target is asked again.
 type Retry struct {
-	Max      int           `yaml:"max" check:"min=0,max=100" doc:"Sends after the first; 0 = none."`
+	Max      int           `yaml:"max" check:"min=0,max=10" doc:"Sends after the first; 0 = none."`
 	Base     time.Duration `yaml:"base" check:"over=0s" doc:"Wait before the first repeat; it doubles each time."`
 	MaxDelay time.Duration `yaml:"max_delay" check:"over=0s" doc:"Longest wait; a longer Retry-After leads to the next target."`
 	Jitter   float64       `yaml:"jitter" check:"min=0,max=1" doc:"Share of a wait that is random, up or down."`
