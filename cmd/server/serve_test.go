@@ -212,3 +212,30 @@ func TestTheProgramReloadsOnSIGHUP(t *testing.T) {
 		t.Errorf("the reload was triggered by %q, want SIGHUP", l.Trigger)
 	}
 }
+
+// A file that holds whoever opens it neither ends the reloads nor keeps the
+// program from going, which the end of the test is about.
+func TestTheProgramOutlivesAFileThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "1m")
+	pipe := func() {
+		t.Helper()
+		if err := os.Remove(r.path); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(r.path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.signal(t, syscall.SIGHUP)
+		if l := r.await(t, "configuration was not reloaded"); !strings.Contains(l.Error, "is not a regular file") {
+			t.Errorf("the refusal of a pipe says %+v", l)
+		}
+	}
+	pipe()
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, served("2m"))
+	r.await(t, "configuration reloaded")
+	pipe()
+}

@@ -74,7 +74,7 @@ func (g *gateway) serve(ctx context.Context, opts Options) error {
 		case err := <-g.broken:
 			return err
 		case why := <-opts.Reloads:
-			g.reload(opts.Reload, why)
+			g.reload(ctx, opts.Reload, why)
 		}
 	}
 }

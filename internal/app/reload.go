@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/breakwater-llm/breakwater/internal/config"
@@ -9,20 +10,41 @@ import (
 )
 
 // reload takes over a configuration that may have changed. With a fault in it
-// the running one stays, whole.
-func (g *gateway) reload(load func() (*config.Config, error), why string) {
-	result, err := g.takeOver(load, why)
+// the running one stays, whole. It returns when ctx ends, even from a file system
+// that does not answer: that must not keep the gateway from going.
+func (g *gateway) reload(ctx context.Context, load func() (*config.Config, error), why string) {
+	read, err := loadWhile(ctx, load)
+	if ctx.Err() != nil {
+		return
+	}
+	result := telemetry.ReloadRefused
+	if err == nil {
+		result, err = g.takeOver(read, why)
+	}
 	g.metrics.ConfigReloaded(result)
 	if err != nil {
 		g.log.Error("configuration was not reloaded, the running one stays", "trigger", why, "error", err)
 	}
 }
 
-func (g *gateway) takeOver(load func() (*config.Config, error), why string) (telemetry.Reload, error) {
-	read, err := load()
-	if err != nil {
-		return telemetry.ReloadRefused, err
+// loadWhile loads as long as ctx lasts.
+func loadWhile(ctx context.Context, load func() (*config.Config, error)) (*config.Config, error) {
+	loaded := make(chan struct{})
+	var read *config.Config
+	var err error
+	go func() {
+		defer close(loaded)
+		read, err = load()
+	}()
+	select {
+	case <-loaded:
+		return read, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+}
+
+func (g *gateway) takeOver(read *config.Config, why string) (telemetry.Reload, error) {
 	running := g.runtime.Load()
 	next, waiting := running.cfg.Adopt(read)
 	if len(waiting) > 0 {

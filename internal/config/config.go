@@ -9,7 +9,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -47,16 +46,6 @@ func defaults(root bool) *Config {
 		BreakerProfiles: builtInProfiles(),
 		DirectTargets:   true,
 	}
-}
-
-// Load reads and checks a file, with references resolved from the process
-// environment. The error is Faults when the file was read and is not valid.
-func Load(path string) (*Config, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	return Parse(path, data, os.LookupEnv)
 }
 
 // Parse reads and checks a configuration; name stands for the file in faults,

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -67,31 +64,9 @@ func readReferenced(file string) (string, *problem) {
 	if !filepath.IsAbs(file) {
 		return "", &problem{"needs a file by a relative path", "write ${file:/path} from the root"}
 	}
-	text, err := readRegular(file)
+	data, err := readRegular(file, maxReferenced)
 	if err != nil {
 		return "", &problem{"cannot read the file it refers to: " + err.Error(), "check the path and who may read it"}
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
-}
-
-// readRegular reads a small regular file; a pipe or a device could make the
-// start hang.
-func readRegular(file string) (string, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(maxReferenced)+1))
-	if err == nil && len(data) > int(maxReferenced) {
-		err = fmt.Errorf("%s is over %s", file, maxReferenced)
-	}
-	return string(data), err
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
 }

@@ -19,6 +19,9 @@ const (
 	// lookEvery is how often the file is looked at without being called, since
 	// network file systems call nobody.
 	lookEvery = 10 * time.Second
+	// stopWithin is how long Stop waits for a look at a file system that may be
+	// away; one that is held longer is left to end by itself.
+	stopWithin = time.Second
 	// maxLinks is how many links may lead to the file.
 	maxLinks = 40
 )
@@ -64,7 +67,12 @@ func (w *Watcher) Changes() <-chan struct{} { return w.changes }
 func (w *Watcher) Stop() {
 	w.stop.Do(func() {
 		close(w.stopping)
-		<-w.done
+		late := time.NewTimer(stopWithin)
+		defer late.Stop()
+		select {
+		case <-w.done:
+		case <-late.C:
+		}
 		_ = w.notify.Close()
 	})
 }
