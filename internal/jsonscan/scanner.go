@@ -95,11 +95,7 @@ func (s *Scanner) Member() bool {
 	}
 	s.at++
 	s.Name = unquote(raw, escapes)
-	if s.rules != nil && !s.rules.names.add(s.Name) {
-		s.refuse("duplicate name", start)
-		return false
-	}
-	return true
+	return s.rules == nil || s.sound(raw, escapes, start)
 }
 
 // Element goes to the next element of the array in hand, which then comes

@@ -1,10 +1,12 @@
 package jsonscan_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +23,7 @@ var texts = []string{
 	`"\" \\ \/ \b\f\n\r\t"`, `"\u00e4\u4F60"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\ud83d"`, `"\ud83dx"`, `"\ud83d\n"`,
 	`"\x"`, `"\"`, `"\u12"`, `"\u12g4"`, `"\u123`, "\"\x00\"", "\"\x1f\"", "\"\x7f\"", "\"a\nb\"", "\"\xff\"", "\"\xe4\xbd\"", "\"\xe4\xbd\xa0\"", "\"\xed\xa0\x80\"", "\"\xff",
 	`"seven7\"eight888"`, "\"1234567\x1f\"", `"1234567"`, `"12345678"`, "\"\xff\xff\xff\xff\xff\xff\xff\xff!\"",
-	`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"a":{"a":1},"b":[{"a":1},{"a":2}]}`, `{"":1,"":2}`,
+	`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"\ud800":1,"\ud801":2}`, `{"a\udc00\ud800":1}`, `{"\ud83d\ude00":"\ud83d"}`, `{"a":["\udc00"],"a":2}`, `{"a":{"a":1},"b":[{"a":1},{"a":2}]}`, `{"":1,"":2}`,
 	`{"x":` + strings.Repeat(`[`, 127) + strings.Repeat(`]`, 127) + `}`, `{"x":` + strings.Repeat(`[`, 128) + strings.Repeat(`]`, 128) + `}`,
 	strings.Repeat(`[`, 10000) + strings.Repeat(`]`, 10000), strings.Repeat(`[`, 10001) + strings.Repeat(`]`, 10001),
 	strings.Repeat(`{"":`, 10000) + `0` + strings.Repeat(`}`, 10000), strings.Repeat(`{"":`, 10001) + `0` + strings.Repeat(`}`, 10001),
@@ -68,20 +70,26 @@ func holdToLibrary(t *testing.T, text []byte) {
 	strict := jsonscan.Strict(text)
 	strict.Skip()
 	taken = strict.End() == nil
-	if want := jsontext.Value(text).IsValid() && !beyondLimits(text); taken != want {
+	if want := utf8.Valid(text) && jsontext.Value(text).IsValid(jsontext.AllowInvalidUTF8(true)) && !beyondLimits(text); taken != want {
 		t.Fatalf("strict: %q taken: %v, want %v (%v)", shown, taken, want, strict.Err())
 	}
 }
 
 // beyondLimits says of valid JSON, token by token, whether Strict refuses it.
 func beyondLimits(text []byte) bool {
-	for dec := jsontext.NewDecoder(strings.NewReader(string(text))); ; {
+	for dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true)); ; {
+		start := dec.InputOffset()
 		token, err := dec.ReadToken()
 		if err != nil {
 			return false
 		}
 		if dec.StackDepth() > 128 {
 			return true
+		}
+		if kind, n := dec.StackIndex(dec.StackDepth()); kind == jsontext.KindBeginObject && n%2 == 1 { // a name
+			if name := bytes.Trim(text[start:dec.InputOffset()], " \t\r\n,"); !jsontext.Value(name).IsValid() {
+				return true
+			}
 		}
 		if token.Kind() == jsontext.KindNumber {
 			number := strings.TrimPrefix(token.String(), "-")
@@ -154,7 +162,8 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		`{"a":1,"b":2,"a":3}`:      "duplicate name at byte 13",
 		`{"a":1e999}`:              "a number too large at byte 5",
 		strings.Repeat("[", 200):   "more than 128 levels of nesting at byte 128",
-		`{"a":"\ud800"}`:           "invalid escape at byte 6",
+		`{"\ud800":1}`:             "half of a surrogate pair in a name at byte 1",
+		`{"a":"\ud80"}`:            "invalid escape at byte 6",
 		"{\"a\":\"\xff\"}":         "invalid UTF-8 at byte 5",
 		`{"a":tru}`:                "unexpected 't' at byte 5",
 		`{"a":"b`:                  "unexpected end at byte 7",

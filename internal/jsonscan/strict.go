@@ -3,6 +3,8 @@ package jsonscan
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // What other parsers fail on, or read each in its own way.
@@ -25,12 +27,35 @@ type strict struct {
 }
 
 // Strict returns a Scanner that takes only what every parser reads alike, as is
-// right for a request that is passed on: names that come once, strings that are
-// text, numbers that are finite doubles, and moderate nesting.
+// right for a request that is passed on: names that come once, strings in UTF-8,
+// numbers that are finite doubles, and moderate nesting. Half of a surrogate pair
+// may stand in a string, as it does where a program cut a text in two, but not in
+// a name: parsers put different things in its place, so that two names may become
+// one.
 func Strict(data []byte) Scanner {
 	rules := new(strict)
 	rules.names.all, rules.names.objects = rules.room.all[:0], rules.room.objects[:0]
 	return Scanner{data: data, rules: rules}
+}
+
+// sound reports whether the name in hand is one that every parser reads alike,
+// and new in its object.
+func (s *Scanner) sound(raw []byte, escapes, start int) bool {
+	switch {
+	case escapes > 0 && !isText(raw):
+		s.refuse("half of a surrogate pair in a name", start)
+	case !s.rules.names.add(s.Name):
+		s.refuse("duplicate name", start)
+	default:
+		return true
+	}
+	return false
+}
+
+// isText reports whether a string in quotes, which may hold escapes, is text.
+func isText(raw []byte) bool {
+	_, err := jsontext.AppendUnquote(nil, raw)
+	return err == nil
 }
 
 // tooLarge reports whether a number is no finite double, or absurdly long.

@@ -28,7 +28,7 @@ func (s *Scanner) quoted() (raw []byte, escapes int) {
 		if s.data[s.at] != '\\' {
 			break
 		}
-		width, text := s.escape(s.data[s.at:])
+		width, text := escape(s.data[s.at:])
 		if width == 0 {
 			s.refuse("invalid escape", s.at)
 			return nil, 0
@@ -74,8 +74,9 @@ func (s *Scanner) checked(raw []byte) []byte {
 }
 
 // escape returns the width of the escape sequence at the start of b, and how
-// many bytes of text it stands for. An invalid one has no width.
-func (s *Scanner) escape(b []byte) (width, text int) {
+// many bytes of text it stands for: half of a surrogate pair for two, which is
+// half of its character. An invalid one has no width.
+func escape(b []byte) (width, text int) {
 	if len(b) < 2 {
 		return 0, 0
 	}
@@ -89,13 +90,9 @@ func (s *Scanner) escape(b []byte) (width, text int) {
 		return 0, 0
 	case !utf16.IsSurrogate(unit):
 		return 6, utf8.RuneLen(unit)
-	case s.rules == nil:
+	default:
 		return 6, 2
 	}
-	if second, ok := codeUnit(b[6:]); ok && utf16.DecodeRune(unit, second) != utf8.RuneError {
-		return 12, 4
-	}
-	return 0, 0
 }
 
 // codeUnit returns the UTF-16 code unit of the escape sequence \uXXXX at the

@@ -68,23 +68,22 @@ func (r *request) readMember(s *jsonscan.Scanner) {
 	case "max_completion_tokens":
 		r.maxCompletion = readLimit(s, "max_completion_tokens")
 	default:
-		if field := lookalike(s.Name); field != "" {
-			s.Fail(wrong(string(s.Name), fmt.Sprintf("must be written %q", field)))
-		}
+		refuseLookalike(s, "", "model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens")
 		s.Skip()
 	}
 }
 
-// lookalike returns the field of ours that a name is in another letter case.
-// Some servers do not tell the two apart, so that such a name would undo there
-// what is decided here: the model, or whether the answer is a stream.
-func lookalike(name []byte) string {
-	for _, field := range [...]string{"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"} {
-		if len(name) >= len(field) && bytes.EqualFold(name, []byte(field)) {
-			return field
+// refuseLookalike refuses a member that is named like a field of ours but for
+// the letter case. Some servers do not tell the two apart, so that such a name
+// would undo there what is decided here: the model, or whether the answer is a
+// stream. The path is where the member stands, with its dot.
+func refuseLookalike(s *jsonscan.Scanner, path string, fields ...string) {
+	for _, field := range fields {
+		if len(s.Name) >= len(field) && bytes.EqualFold(s.Name, []byte(field)) {
+			s.Fail(wrong(path+string(s.Name), fmt.Sprintf("must be written %q", field)))
+			return
 		}
 	}
-	return ""
 }
 
 func (r *request) readModel(s *jsonscan.Scanner) {

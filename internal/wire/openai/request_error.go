@@ -38,7 +38,7 @@ func requestError(body []byte, err error) *RequestError {
 		return refused
 	}
 	var syntax *jsontext.SyntacticError
-	if !errors.As(json.Unmarshal(body, new(jsontext.Value)), &syntax) {
+	if !errors.As(json.Unmarshal(body, new(jsontext.Value), jsontext.AllowInvalidUTF8(true)), &syntax) {
 		return &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body cannot be read: %v.", err)}
 	}
 	e := &RequestError{Code: CodeInvalidJSON, Message: fmt.Sprintf("The body is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset)}

@@ -81,6 +81,7 @@ func (o *options) read(s *jsonscan.Scanner) {
 	for s.Member() {
 		switch {
 		case string(s.Name) != "include_usage":
+			refuseLookalike(s, "stream_options.", "include_usage")
 			s.Skip()
 		case !next(s, jsonscan.Bool, jsonscan.Null):
 			s.Fail(wrong("stream_options.include_usage", "must be a boolean"))
