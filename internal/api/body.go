@@ -11,8 +11,16 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-// firstRead is how much room a body of unannounced length gets at first.
-const firstRead = 8 << 10
+// How much room a body gets before a byte of it is there. What is announced is
+// a promise: many who promise much and send nothing must not take the room of
+// those who send.
+const (
+	firstRead     = 8 << 10  // of unannounced length
+	mostAnnounced = 64 << 10 // of announced length, at most
+)
+
+// bodyIdle is how long a client may pause within its body.
+const bodyIdle = 30 * time.Second
 
 // bodies reads request bodies and counts the bytes that all requests hold
 // together, so that many large ones cannot exhaust the memory.
@@ -41,22 +49,60 @@ func (b *bodies) read(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	if r.ContentLength > limits.MaxBody {
 		return nil, bodyTooLarge(limits.MaxBody)
 	}
-	// A client that stops sending must not hold the call beyond its end.
-	defer context.AfterFunc(ctx, func() {
-		_ = http.NewResponseController(w).SetReadDeadline(longAgo)
-	})()
+	if b.held.Load()+r.ContentLength > limits.MaxInflightBytes {
+		return nil, tooManyBytes(limits.MaxInflightBytes) // it would be refused on the way
+	}
+	steady := newSteady(ctx, w, http.MaxBytesReader(w, r.Body, limits.MaxBody))
+	defer steady.stop()
 
 	h := &held{from: b}
-	err := h.fill(http.MaxBytesReader(w, r.Body, limits.MaxBody), r.ContentLength, limits.MaxInflightBytes)
+	err := h.fill(steady, r.ContentLength, limits.MaxInflightBytes)
 	if err == nil {
+		steady.rest()
 		return h, nil
 	}
 	h.release()
 	return nil, unread(ctx, err, limits)
 }
 
+// steady reads a body whose sender pauses for bodyIdle at most, and not beyond
+// the life of a context: who stops sending must not hold the request for ever.
+type steady struct {
+	ctx     context.Context
+	body    io.Reader
+	control *http.ResponseController
+	unwatch func() bool
+}
+
+func newSteady(ctx context.Context, w http.ResponseWriter, body io.Reader) *steady {
+	s := &steady{ctx: ctx, body: body, control: http.NewResponseController(w)}
+	s.unwatch = context.AfterFunc(ctx, s.end)
+	return s
+}
+
+// Read reads what has come, or waits for more.
+func (s *steady) Read(p []byte) (int, error) {
+	_ = s.control.SetReadDeadline(time.Now().Add(bodyIdle))
+	if s.ctx.Err() != nil {
+		s.end() // the deadline just set may have hidden that
+	}
+	return s.body.Read(p)
+}
+
 // longAgo is a deadline that ends a read at once.
 var longAgo = time.Unix(1, 0)
+
+func (s *steady) end() { _ = s.control.SetReadDeadline(longAgo) }
+
+// rest takes the deadline off a connection whose body was read: it goes on to
+// tell whether the client has left.
+func (s *steady) rest() {
+	s.stop()
+	_ = s.control.SetReadDeadline(time.Time{})
+}
+
+// stop ends the watch over the context. It may be called twice.
+func (s *steady) stop() { s.unwatch() }
 
 // unread says what a client is told about a body that was not read.
 func unread(ctx context.Context, err error, limits Limits) error {
@@ -74,12 +120,12 @@ func unread(ctx context.Context, err error, limits Limits) error {
 	}
 }
 
-// fill reads to the end. An announced length gets its room at once; without one
-// the room doubles as the bytes come.
+// fill reads to the end. The room doubles as the bytes come, up to the length
+// that was announced.
 func (h *held) fill(body io.Reader, announced, limit int64) error {
-	room := announced
-	if announced < 0 {
-		room = firstRead
+	room := int64(firstRead)
+	if announced >= 0 {
+		room = min(announced, mostAnnounced)
 	}
 	if err := h.grow(room, limit); err != nil {
 		return err
@@ -89,7 +135,11 @@ func (h *held) fill(body io.Reader, announced, limit int64) error {
 			if int64(len(h.bytes)) == announced {
 				return nil
 			}
-			if err := h.grow(int64(cap(h.bytes)), limit); err != nil {
+			more := int64(cap(h.bytes))
+			if announced >= 0 {
+				more = min(more, announced-more)
+			}
+			if err := h.grow(more, limit); err != nil {
 				return err
 			}
 		}

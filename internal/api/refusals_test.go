@@ -3,7 +3,9 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -254,4 +256,91 @@ func TestAClientThatStopsSendingIsNotWaitedForBeyondTheCall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sending opens a connection and sends the beginning of a chat request.
+func (n *network) sending(t *testing.T, announced int, begun string) net.Conn {
+	t.Helper()
+	conn, err := n.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", announced)
+	if _, err := io.WriteString(conn, head+begun); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// A length that is announced is a promise: who only promises takes no room from
+// those who send.
+func TestAnnouncedBytesAreCountedAsTheyCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := setup(t, answering("{}"), func(s *api.Snapshot) { s.Limits.MaxInflightBytes = 2 << 20 })
+		for range 10 { // ten times 1 MiB would be five times the limit
+			g.sending(t, 1<<20, "{")
+		}
+		synctest.Wait()
+		large := chatBody + strings.Repeat(" ", 1<<20-len(chatBody))
+		got := g.do(t, http.MethodPost, "/v1/chat/completions", large, nil)
+		if got.status != 200 {
+			t.Errorf("status %d, body %s; want the one who sends served", got.status, got.body)
+		}
+	})
+}
+
+func TestAClientThatStopsSendingIsRefusedAfterAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := setup(t, uncalled(t))
+		conn := g.sending(t, len(chatBody), chatBody[:10])
+		began := time.Now()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if p := problemOf(t, string(body)); resp.StatusCode != 400 || p.code() != "invalid_json" {
+			t.Errorf("status %d, body %s", resp.StatusCode, body)
+		}
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("refused after %v, want 30 s", took)
+		}
+	})
+}
+
+// Slow is not silent: whoever goes on sending is served, and is waited for while
+// the answer takes long.
+func TestAClientThatSendsSlowlyIsServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := setup(t, func(ctx context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
+			select {
+			case <-ctx.Done():
+				return nil, llm.Cancelled(ctx, targetA)
+			case <-time.After(5 * time.Minute):
+				return &llm.Result{Target: targetA, Status: 200, Body: []byte("{}")}, nil
+			}
+		})
+		conn := g.sending(t, len(chatBody), "")
+		for piece := range strings.SplitSeq(chatBody, ",") {
+			<-time.After(25 * time.Second)
+			_, _ = io.WriteString(conn, piece)
+			if !strings.HasSuffix(chatBody, piece) {
+				_, _ = io.WriteString(conn, ",")
+			}
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Errorf("status %d, body %s", resp.StatusCode, body)
+		}
+	})
 }

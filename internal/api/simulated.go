@@ -142,7 +142,10 @@ const maxOperatorBody = 64 << 10
 // decode reads a JSON body into a view, strictly: unknown and repeated members
 // are refused.
 func decode(c echo.Context, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxOperatorBody))
+	w, r := c.Response().Writer, c.Request()
+	steady := newSteady(r.Context(), w, http.MaxBytesReader(w, r.Body, maxOperatorBody))
+	defer steady.stop()
+	body, err := io.ReadAll(steady)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return bodyTooLarge(maxOperatorBody)
@@ -150,6 +153,7 @@ func decode(c echo.Context, into any) error {
 	if err != nil {
 		return bodyUnreadable()
 	}
+	steady.rest()
 	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
 	}
