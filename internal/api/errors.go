@@ -53,12 +53,16 @@ var (
 	rowMethodNotAllowed = row{http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed"}
 )
 
+// The rows of both listeners while they are open to this machine alone.
+var (
+	rowCrossOrigin = row{http.StatusForbidden, "permission_error", "cross_origin"}
+	rowMisdirected = row{http.StatusMisdirectedRequest, "invalid_request_error", "misdirected_host"}
+)
+
 // The rows of the operator API alone.
 var (
 	rowNotFound     = row{http.StatusNotFound, "invalid_request_error", "not_found"}
 	rowUnauthorized = row{http.StatusUnauthorized, "authentication_error", "invalid_token"}
-	rowCrossOrigin  = row{http.StatusForbidden, "permission_error", "cross_origin"}
-	rowMisdirected  = row{http.StatusMisdirectedRequest, "invalid_request_error", "misdirected_host"}
 	rowDatabaseAway = row{http.StatusServiceUnavailable, "service_unavailable_error", "database_unavailable"}
 )
 
@@ -67,7 +71,7 @@ var (
 func RefusalCodes() []string {
 	codes := []string{
 		rowInvalidJSON.code, rowInvalidValue.code, rowTooLarge.code, rowModelNotFound.code,
-		rowUnknownURL.code, rowMethodNotAllowed.code,
+		rowUnknownURL.code, rowMethodNotAllowed.code, rowCrossOrigin.code, rowMisdirected.code,
 		answers[llm.AnswerSaturated].code, answers[llm.AnswerShuttingDown].code, answers[llm.AnswerInternal].code,
 	}
 	slices.Sort(codes)

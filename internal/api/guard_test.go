@@ -3,8 +3,10 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 
+	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -39,6 +41,9 @@ func TestTheOpenDataPlaneAnswersNoWebPage(t *testing.T) {
 			}
 			if tc.code != "" && problemOf(t, got.body).code() != tc.code {
 				t.Errorf("body %s, want code %s", got.body, tc.code)
+			}
+			if tc.code != "" && !slices.Contains(api.RefusalCodes(), tc.code) {
+				t.Errorf("%s is counted, but not at 0 from the start", tc.code)
 			}
 		})
 	}
