@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -44,8 +45,10 @@ func (g *gunzip) Read(p []byte) (int, error) {
 	return n, encodingError(err)
 }
 
+// encodingError marks an error that is the encoding's own, not its source's.
 func encodingError(err error) error {
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+	var corrupt flate.CorruptInputError
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
 		return fmt.Errorf("%w: %w", errEncoding, err)
 	}
 	return err

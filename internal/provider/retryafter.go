@@ -30,13 +30,14 @@ func retryAfter(header http.Header, c wire.Complaint, now time.Time) time.Durati
 	return clamp(c.RetryAfter)
 }
 
+// number reads a wait of zero or more. What only a parser takes for a number,
+// such as Infinity, is none.
 func number(value string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil || math.IsNaN(n) {
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
 		return 0, false
 	}
-	n = min(n*float64(unit), float64(maxRetryAfter))
-	return clamp(time.Duration(max(n, 0))), true
+	return time.Duration(min(n*float64(unit), float64(maxRetryAfter))), true
 }
 
 // sentAt is when the upstream answered by its own clock, which is the one its
