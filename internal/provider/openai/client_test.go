@@ -94,17 +94,10 @@ func TestAnswersPassUnchanged(t *testing.T) {
 
 func TestGzipIsDecoded(t *testing.T) { // BOD-09
 	t.Parallel()
-	var zipped bytes.Buffer
-	zip := gzip.NewWriter(&zipped)
-	if _, err := zip.Write([]byte(completion)); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	body := zipped(t, completion)
 	result, failure := ask(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		providertest.JSON(w, 200, zipped.String())
+		providertest.JSON(w, 200, body)
 	})
 	if failure != nil {
 		t.Fatal(failure)
@@ -112,17 +105,31 @@ func TestGzipIsDecoded(t *testing.T) { // BOD-09
 	providertest.Equal(t, "body", completion, string(result.Body))
 }
 
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	if _, err := zip.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 func TestUselessAnswers(t *testing.T) {
 	t.Parallel()
-	encoded := func(encoding string) http.HandlerFunc {
+	encoded := func(encoding, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", encoding)
-			providertest.JSON(w, 200, completion)
+			providertest.JSON(w, 200, body)
 		}
 	}
 	body := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { providertest.JSON(w, 200, body) }
 	}
+	packed := zipped(t, completion)
 	billed := llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(5)}
 	tests := map[string]struct {
 		handler http.HandlerFunc
@@ -136,8 +143,11 @@ func TestUselessAnswers(t *testing.T) {
 		"no choice (CST-08)":     {body(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}`), llm.ClassServerError, llm.ReasonInvalidBody, billed},
 		"a stream":               {pieces(textEvent("a"), doneEvent), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
 		"no content":             {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, llm.ClassServerError, llm.ReasonEmptyBody, llm.Usage{}},
-		"not gzip after all":     {encoded("gzip"), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
-		"an encoding unasked":    {encoded("br"), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
+		"not gzip after all":     {encoded("gzip", completion), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
+		"corrupt gzip":           {encoded("gzip", packed[:10]+"\xff\xff\xff\xff"), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
+		"gzip of other sums":     {encoded("gzip", packed[:len(packed)-8]+"mismatch"), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
+		"bytes that are no text": {body(strings.Replace(completion, `"content":"`, "\"content\":\"\xff", 1)), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(2)}},
+		"an encoding unasked":    {encoded("br", completion), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
 		"more than can be held":  {body(strings.Repeat(" ", 32<<20+1)), llm.ClassServerError, llm.ReasonInvalidBody, llm.Usage{}},
 		"less than was promised": {short, llm.ClassConnection, llm.ReasonReset, llm.Usage{}},
 	}

@@ -184,6 +184,10 @@ func TestBrokenStreams(t *testing.T) {
 			pieces(textEvent("Hel"), "data: <html>\n\n"),
 			llm.ClassConnection, llm.ReasonMalformed, textEvent("Hel"),
 		},
+		"bytes that are no text": {
+			pieces(textEvent("Hel"), strings.Replace(textEvent("?"), "?", "\xff", 1), finishEvent, doneEvent),
+			llm.ClassConnection, llm.ReasonMalformed, textEvent("Hel"),
+		},
 		"nothing": {pieces(), llm.ClassServerError, llm.ReasonEmptyBody, ""},
 		"only comments": {
 			pieces(": ping\n\n", ": ping\n\n"),

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -11,7 +12,10 @@ import (
 // Done is the payload of the event that ends a stream.
 const Done = "[DONE]"
 
-var errNoObject = errors.New("the payload is no JSON object")
+var (
+	errNoObject = errors.New("the payload is no JSON object")
+	errNoText   = errors.New("it is not UTF-8")
+)
 
 // Chunk is what one event of a stream says.
 type Chunk struct {
@@ -27,7 +31,8 @@ type Chunk struct {
 
 // Read finds out what an event with the given payload says; whatever c held
 // before is forgotten, so that one Chunk serves a whole stream. It returns an
-// error for a payload that is neither a JSON object nor [DONE].
+// error for a payload that is neither a JSON object in UTF-8 nor [DONE]; in a
+// report of an error, which is not passed on as it is, any bytes may stand.
 func (c *Chunk) Read(data []byte) error {
 	*c = Chunk{}
 	s := jsonscan.Lenient(data)
@@ -39,6 +44,8 @@ func (c *Chunk) Read(data []byte) error {
 		return err
 	}
 	switch {
+	case !c.Failed && !utf8.Valid(data):
+		return errNoText
 	case c.content:
 		c.Kind = llm.EventContent
 	case c.choices == 0 && (c.Usage.Known() || c.Usage.Anomaly):

@@ -135,6 +135,8 @@ func TestReadChunk(t *testing.T) {
 		"usage of Groq":           {`{"choices":[],"x_groq":{"usage":{"prompt_tokens":1}}}`, "u", 0},
 		"empty usage":             {`{"choices":[],"usage":{}}`, "p", 0},
 		"error as a text":         {`{"error":"llama runner process has terminated"}`, "!", 0},
+		"error in any bytes":      {"{\"error\":{\"message\":\"\xff\"}}", "!", 0},
+		"half a surrogate pair":   {`{"choices":[{"delta":{"content":"\ud83d"}}]}`, "c", 2},
 		"no error after all":      {`{"choices":[],"error":"","x":{"error":{}}}`, "p", 0},
 		"finished by an error":    {`{"choices":[{"delta":{},"finish_reason":"error"}]}`, "!.", 0},
 		"spaces around the end":   {" [DONE] ", "t", 0},
@@ -156,7 +158,7 @@ func TestReadChunk(t *testing.T) {
 
 func TestReadChunkRefusesWhatIsNoChunk(t *testing.T) {
 	t.Parallel()
-	for _, data := range []string{"<html>", `{"choices":[{"delta":{"content":"a`, `[]`, `"a"`, `{} {}`} {
+	for _, data := range []string{"<html>", `{"choices":[{"delta":{"content":"a`, `[]`, `"a"`, `{} {}`, "{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}"} {
 		var c openai.Chunk
 		if err := c.Read([]byte(data)); err == nil {
 			t.Errorf("%s was taken for a chunk", data)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/breakwater-llm/breakwater/internal/jsonscan"
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -25,8 +26,8 @@ type Completion struct {
 	invalid  bool
 }
 
-// ReadCompletion checks that a body is a whole chat completion: JSON with at
-// least one choice, each with a message. It returns ErrEmptyBody or
+// ReadCompletion checks that a body is a whole chat completion: JSON in UTF-8
+// with at least one choice, each with a message. It returns ErrEmptyBody or
 // ErrInvalidBody otherwise, together with what the body says about usage,
 // since a provider bills an answer that is no use, too. A body that reports an
 // error is no error here.
@@ -40,8 +41,13 @@ func ReadCompletion(body []byte) (Completion, error) {
 	if err := s.End(); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrInvalidBody, err)
 	}
-	if !c.Failed && (c.messages == 0 || c.invalid) {
+	switch {
+	case c.Failed:
+		return c, nil
+	case c.messages == 0 || c.invalid:
 		return c, ErrInvalidBody
+	case !utf8.Valid(body):
+		return c, fmt.Errorf("%w: %w", ErrInvalidBody, errNoText)
 	}
 	return c, nil
 }

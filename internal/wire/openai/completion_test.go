@@ -65,6 +65,8 @@ func TestReadCompletion(t *testing.T) {
 		"a choice without":      {body: `{"choices":[{"message":{}},{"index":1}]}`, err: openai.ErrInvalidBody},
 		"a message of no shape": {body: `{"choices":[{"message":"hi"}]}`, err: openai.ErrInvalidBody},
 		"a choice of no shape":  {body: `{"choices":["hi"]}`, err: openai.ErrInvalidBody},
+		"no UTF-8":              {body: "{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]," + reported + "}", err: openai.ErrInvalidBody, usage: usage},
+		"half a surrogate pair": {body: `{"choices":[{"message":{"content":"\ud83d"}}]}`},
 		"HTML":                  {body: `<html></html>`, err: openai.ErrInvalidBody},
 		"an array":              {body: `[]`, err: openai.ErrInvalidBody},
 	}

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +34,8 @@ func (c *libraryChunk) Read(data []byte) error {
 		return err
 	}
 	switch {
+	case !c.Failed && !utf8.Valid(data):
+		return errors.New("it is not UTF-8")
 	case c.content:
 		c.Kind = llm.EventContent
 	case c.choices == 0 && (c.Usage.Known() || c.Usage.Anomaly):
@@ -187,7 +190,7 @@ func (c *libraryCompletion) Read(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return openai.ErrEmptyBody
 	}
-	if err := json.Unmarshal(body, c, lenient); err != nil || !c.Failed && (c.messages == 0 || c.invalid) {
+	if err := json.Unmarshal(body, c, lenient); err != nil || !c.Failed && (c.messages == 0 || c.invalid || !utf8.Valid(body)) {
 		return openai.ErrInvalidBody
 	}
 	return nil
