@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -45,6 +46,10 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	}
 	rt := &runtime{cfg: cfg, policies: governing, clients: clients, declared: map[string]bool{}}
 	for _, target := range cfg.AllTargets() {
+		// The configuration is checked before; the breaker has the last word.
+		if err := governing.settings(target.Key()).Validate(); err != nil {
+			return nil, fmt.Errorf("circuit %s: %w", target.Key(), err)
+		}
 		rt.declared[target.Key()] = true
 	}
 	rt.calls.over = func() { rt.clients.closeUnshared(g.runtime.Load().clients) }
