@@ -64,6 +64,8 @@ func reasonInWords(c breaker.Snapshot) string {
 		return count(c.ConsecutiveFailures, "failure") + " in a row"
 	case breaker.ReasonFailureRate:
 		return share(c)
+	case breaker.ReasonSlowRate:
+		return grouped(c.Slow) + " of the last " + count(c.Calls, "call") + " slow"
 	case breaker.ReasonRetryAfter:
 		return askedToWait(c.Cause)
 	case breaker.ReasonHalfOpen:

@@ -60,7 +60,7 @@ var noon = time.Date(2026, 11, 29, 21, 45, 0, 0, time.UTC)
 func TestEveryReasonIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{
-		breaker.ReasonConsecutive, breaker.ReasonFailureRate, breaker.ReasonRetryAfter, breaker.ReasonHalfOpen, breaker.ReasonProbeSuccess,
+		breaker.ReasonConsecutive, breaker.ReasonFailureRate, breaker.ReasonSlowRate, breaker.ReasonRetryAfter, breaker.ReasonHalfOpen, breaker.ReasonProbeSuccess,
 		breaker.ReasonProbeFailure, breaker.ReasonProbeLost, breaker.ReasonHalfOpenTimeout,
 	} {
 		if got := reasonInWords(breaker.Snapshot{Reason: reason}); got == reason || got == "" {

@@ -28,7 +28,7 @@ func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *consol
 	t.Helper()
 	s := snapshot(nil)
 	s.Policy = func(string) api.Policy {
-		return api.Policy{Name: "default", Settings: policySettings, QuotaCooldown: 10 * time.Minute}
+		return api.Policy{Name: "default", Settings: policySettings, QuotaCooldown: 10 * time.Minute, SlowCall: slowCall}
 	}
 	c := &console{simulators: &simulators{now: simulation}, snapshot: s}
 	c.deps = api.Admin{
@@ -54,7 +54,10 @@ func (c *console) get(t *testing.T, path string) reply {
 	return c.do(t, http.MethodGet, path, "", nil)
 }
 
+var slowCall = api.SlowCall{Base: 2 * time.Second, Per1kInput: 200 * time.Millisecond, Per1kOutput: 15 * time.Second, Max: time.Minute}
+
 var policySettings = breaker.Settings{
+	SlowRate: breaker.All / 2, SlowCancels: true,
 	Enabled: true, FailureThreshold: 5, FailureRate: breaker.All / 2, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
 	Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute,
 	CooldownJitter: 0.25, MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,

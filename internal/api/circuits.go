@@ -34,7 +34,9 @@ type circuitView struct {
 	Eligible            bool       `json:"eligible"`       // open, and the next call is a probe
 	Calls               uint64     `json:"calls"`          // in the window; while open, those that opened it
 	Failures            uint64     `json:"failures"`
-	FailureRate         *float64   `json:"failure_rate"` // null below min_calls
+	Slow                uint64     `json:"slow"`
+	FailureRate         *float64   `json:"failure_rate"`   // null below min_calls
+	SlowCallRate        *float64   `json:"slow_call_rate"` // null below min_calls, and where slow calls open nothing
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	Rejected            uint64     `json:"rejected"`
 	Policy              string     `json:"policy"`          // the profile, or circuit_breaker
@@ -141,7 +143,7 @@ func viewCircuit(s breaker.Snapshot, policy Policy) circuitView {
 		State: s.State.String(), Reason: known(s.Reason), Class: known(s.Cause),
 		Generation: s.Generation, Since: knownTime(s.Since),
 		RetryAfterMS: roundUp(s.RetryAfter, time.Millisecond), Eligible: s.Eligible,
-		Calls: s.Calls, Failures: s.Failures, FailureRate: s.FailureRate, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
+		Calls: s.Calls, Failures: s.Failures, Slow: s.Slow, FailureRate: s.FailureRate, SlowCallRate: s.SlowRate, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
 		Policy: policy.Name, PolicyOverride: known(policy.Override),
 	}
 }

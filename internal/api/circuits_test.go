@@ -16,16 +16,16 @@ var openCircuit = breaker.Snapshot{
 	Key: "alpha/m1/r1", Enabled: true, State: breaker.Open, Reason: "consecutive", Cause: "server_error", Generation: 7,
 	Since:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)),
 	RetryAfter: 20*time.Second + time.Microsecond,
-	Calls:      12, Failures: 9, FailureRate: new(0.75), ConsecutiveFailures: 5, Rejected: 130,
+	Calls:      12, Failures: 9, Slow: 4, FailureRate: new(0.75), SlowRate: new(0.25), ConsecutiveFailures: 5, Rejected: 130,
 }
 
 const (
 	openView = `"key":"alpha/m1/r1","provider":"alpha","model":"m1","region":"r1","state":"open","reason":"consecutive","class":"server_error",` +
-		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"failure_rate":0.75,"consecutive_failures":5,"rejected":130,"policy":"default","policy_override":null`
+		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"slow":4,"failure_rate":0.75,"slow_call_rate":0.25,"consecutive_failures":5,"rejected":130,"policy":"default","policy_override":null`
 	untouchedView = `"key":"beta/vendor/m2/r2","provider":"beta","model":"vendor/m2","region":"r2","state":"closed","reason":null,"class":null,` +
-		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
+		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
 	removedView = `"key":"removed/m/r","provider":"removed","model":"m","region":"r","state":"closed","reason":null,"class":null,` +
-		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"failure_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
+		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
 )
 
 // Targets that were never called are listed, too, and so is a circuit whose
@@ -68,7 +68,7 @@ func TestACircuitSaysWhyItsPolicyGoverns(t *testing.T) {
 
 func TestACircuitIsShownWithItsPolicyAndHistory(t *testing.T) {
 	t.Parallel()
-	const policy = `"policy_settings":{"enabled":true,"failure_threshold":5,"failure_rate_threshold":0.5,"rate_test":"above","window":{"type":"time","size_ms":30000,"buckets":10},"min_calls":10,"cooldown_ms":30000,"cooldown_multiplier":2,"max_cooldown_ms":300000,"cooldown_jitter":0.25,` +
+	const policy = `"policy_settings":{"enabled":true,"failure_threshold":5,"failure_rate_threshold":0.5,"rate_test":"above","slow_call_rate_threshold":0.5,"slow_call_duration":{"base_ms":2000,"per_1k_input_tokens_ms":200,"per_1k_output_tokens_ms":15000,"max_ms":60000},"count_slow_cancels":true,"window":{"type":"time","size_ms":30000,"buckets":10},"min_calls":10,"cooldown_ms":30000,"cooldown_multiplier":2,"max_cooldown_ms":300000,"cooldown_jitter":0.25,` +
 		`"max_retry_after_ms":3600000,"quota_cooldown_ms":600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000}`
 	tests := map[string]struct {
 		path    string

@@ -12,28 +12,54 @@ type Policy struct {
 	Override      string // the pattern that chose it for this circuit; empty: none did
 	Settings      breaker.Settings
 	QuotaCooldown time.Duration // how long "no credit left" opens it
+	SlowCall      SlowCall
+}
+
+// SlowCall is how long a call may take until it is slow.
+type SlowCall struct {
+	Base                    time.Duration
+	Per1kInput, Per1kOutput time.Duration // for each thousand tokens
+	Max                     time.Duration // 0 = no limit
 }
 
 // policyView are a circuit's settings under the names of the configuration,
 // durations in milliseconds.
 type policyView struct {
-	Enabled            bool       `json:"enabled"`
-	FailureThreshold   int        `json:"failure_threshold"`
-	FailureRate        float64    `json:"failure_rate_threshold"`
-	RateTest           string     `json:"rate_test"`
-	Window             windowView `json:"window"`
-	MinCalls           int        `json:"min_calls"`
-	CooldownMS         int64      `json:"cooldown_ms"`
-	CooldownMultiplier float64    `json:"cooldown_multiplier"`
-	MaxCooldownMS      int64      `json:"max_cooldown_ms"`
-	CooldownJitter     float64    `json:"cooldown_jitter"`
-	MaxRetryAfterMS    int64      `json:"max_retry_after_ms"`
-	QuotaCooldownMS    int64      `json:"quota_cooldown_ms"`
-	HalfOpenCalls      int        `json:"half_open_calls"`
-	SuccessThreshold   int        `json:"success_threshold"`
-	MaxHalfOpenMS      int64      `json:"max_half_open_ms"`
-	LeaseMS            int64      `json:"lease_ms"`
-	StepDecayMS        int64      `json:"step_decay_ms"`
+	Enabled            bool         `json:"enabled"`
+	FailureThreshold   int          `json:"failure_threshold"`
+	FailureRate        float64      `json:"failure_rate_threshold"`
+	RateTest           string       `json:"rate_test"`
+	SlowRate           float64      `json:"slow_call_rate_threshold"`
+	SlowCall           slowCallView `json:"slow_call_duration"`
+	CountSlowCancels   bool         `json:"count_slow_cancels"`
+	Window             windowView   `json:"window"`
+	MinCalls           int          `json:"min_calls"`
+	CooldownMS         int64        `json:"cooldown_ms"`
+	CooldownMultiplier float64      `json:"cooldown_multiplier"`
+	MaxCooldownMS      int64        `json:"max_cooldown_ms"`
+	CooldownJitter     float64      `json:"cooldown_jitter"`
+	MaxRetryAfterMS    int64        `json:"max_retry_after_ms"`
+	QuotaCooldownMS    int64        `json:"quota_cooldown_ms"`
+	HalfOpenCalls      int          `json:"half_open_calls"`
+	SuccessThreshold   int          `json:"success_threshold"`
+	MaxHalfOpenMS      int64        `json:"max_half_open_ms"`
+	LeaseMS            int64        `json:"lease_ms"`
+	StepDecayMS        int64        `json:"step_decay_ms"`
+}
+
+type slowCallView struct {
+	BaseMS        int64  `json:"base_ms"`
+	Per1kInputMS  int64  `json:"per_1k_input_tokens_ms"`
+	Per1kOutputMS int64  `json:"per_1k_output_tokens_ms"`
+	MaxMS         *int64 `json:"max_ms"` // null = no limit
+}
+
+func viewSlowCall(s SlowCall) slowCallView {
+	view := slowCallView{BaseMS: s.Base.Milliseconds(), Per1kInputMS: s.Per1kInput.Milliseconds(), Per1kOutputMS: s.Per1kOutput.Milliseconds()}
+	if s.Max > 0 {
+		view.MaxMS = new(s.Max.Milliseconds())
+	}
+	return view
 }
 
 // windowView is a window of one type or the other.
@@ -56,6 +82,7 @@ func viewPolicy(p Policy) policyView {
 	return policyView{
 		Enabled: s.Enabled, FailureThreshold: s.FailureThreshold,
 		FailureRate: float64(s.FailureRate) / float64(breaker.All), RateTest: s.RateTest.String(),
+		SlowRate: float64(s.SlowRate) / float64(breaker.All), SlowCall: viewSlowCall(p.SlowCall), CountSlowCancels: s.SlowCancels,
 		Window: viewWindow(s.Window), MinCalls: s.MinCalls,
 		CooldownMS: s.Cooldown.Milliseconds(), CooldownMultiplier: s.CooldownMultiplier,
 		MaxCooldownMS: s.MaxCooldown.Milliseconds(), CooldownJitter: s.CooldownJitter,

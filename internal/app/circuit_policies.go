@@ -8,6 +8,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 )
 
@@ -43,6 +44,10 @@ func (p *circuitPolicies) settings(key string) breaker.Settings { return p.of(ke
 
 func (p *circuitPolicies) quotaCooldown(key string) time.Duration { return p.of(key).QuotaCooldown }
 
+func (p *circuitPolicies) slowAfter(key string, f llm.Facts) time.Duration {
+	return pipeline.SlowCall(p.of(key).SlowCall).After(f)
+}
+
 // hold lets a credential rest as long as the target's circuit would be open for
 // the same reason.
 func (p *circuitPolicies) hold(target llm.Target) provider.HoldPolicy {
@@ -56,6 +61,7 @@ func policyOf(p config.BreakerPolicy) api.Policy {
 		Override:      p.Override,
 		Settings:      breakerSettings(p.Settings),
 		QuotaCooldown: p.Settings.QuotaCooldown,
+		SlowCall:      api.SlowCall(p.Settings.SlowCall),
 	}
 }
 
@@ -65,6 +71,8 @@ func breakerSettings(c config.CircuitBreaker) breaker.Settings {
 		FailureThreshold:   c.FailureThreshold,
 		FailureRate:        breaker.Rate(c.FailureRate),
 		RateTest:           rateTest(c.RateTest),
+		SlowRate:           breaker.Rate(c.SlowRate),
+		SlowCancels:        c.CountSlowCancels,
 		Window:             window(c.Window),
 		MinCalls:           c.MinCalls,
 		Cooldown:           c.Cooldown,

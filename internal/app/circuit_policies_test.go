@@ -18,7 +18,7 @@ func TestEachCircuitHasItsOwnPolicy(t *testing.T) {
 	t.Parallel()
 	const text = "auth: {mode: open}\ndatabase: {private: true}\n" +
 		"providers: {a: {kind: simulated, models: {m: {}, org/m: {}}}, b: {kind: simulated, models: {m: {}}}}\n" +
-		"breakers:\n  - {match: 'a/org/*/*', profile: llm, cooldown: 10s}\n  - {match: 'a/*/*', quota_cooldown: 1m, max_retry_after: 2m}\n  - {match: 'b/*/*', enabled: false}\n"
+		"breakers:\n  - {match: 'a/org/*/*', profile: llm, cooldown: 10s}\n  - {match: 'a/*/*', quota_cooldown: 1m, max_retry_after: 2m, slow_call_duration: {base: 2s, per_1k_input_tokens: 1s, per_1k_output_tokens: 1s}}\n  - {match: 'b/*/*', enabled: false}\n"
 	cfg, err := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +36,7 @@ func TestEachCircuitHasItsOwnPolicy(t *testing.T) {
 		quota          time.Duration
 	}{
 		"a/org/m/default": {"llm", "a/org/*/*", with(func(s *breaker.Settings) {
+			s.SlowRate = breaker.All / 2
 			s.FailureRate, s.RateTest, s.Window = breaker.All/4, breaker.AtLeast, breaker.Window{Calls: 20}
 			s.HalfOpenCalls, s.SuccessThreshold, s.Cooldown = 3, 3, 10*time.Second
 		}), 10 * time.Minute},
@@ -61,6 +62,16 @@ func TestEachCircuitHasItsOwnPolicy(t *testing.T) {
 			target, _ := llm.ParseTarget(key)
 			if got, want := policies.hold(target), (provider.HoldPolicy{MaxHint: tt.settings.MaxRetryAfter, Refused: tt.quota}); got != want {
 				t.Errorf("credentials rest by %+v, want %+v", got, want)
+			}
+			slow := 10 * time.Second
+			switch key {
+			case "a/org/m/default":
+				slow = 12 * time.Second
+			case "a/m/default", "a/gone/default":
+				slow = 3500 * time.Millisecond
+			}
+			if got := policies.slowAfter(key, llm.Facts{TextBytes: 4000, MaxOutput: 500}); got != slow {
+				t.Errorf("a call is slow after %v, want %v", got, slow)
 			}
 			if err := policies.settings(key).Validate(); err != nil {
 				t.Error(err)

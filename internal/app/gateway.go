@@ -163,7 +163,7 @@ func (g *gateway) circuitChanged(e breaker.Event) {
 		level = slog.LevelWarn
 	}
 	g.log.Log(context.Background(), level, "circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
-		"reason", e.Reason, "open_for", e.OpenFor)
+		"reason", e.Reason, "exceeded", e.Exceeded, "open_for", e.OpenFor)
 }
 
 // recordsOf is where runs and circuit events go under a configuration: into

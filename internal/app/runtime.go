@@ -39,7 +39,7 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 		pipeline.NewTelemetry(g.recordsOf(cfg)),
 		pipeline.NewFallback(g.health, windows(cfg)),
 		pipeline.NewUsage(prices(cfg)),
-		pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown),
+		pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown, governing.slowAfter),
 	)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,8 @@ func TestBreakerSettings(t *testing.T) {
 	standard := breaker.Settings{
 		Enabled: true, FailureThreshold: 5,
 		FailureRate: 500_000, RateTest: breaker.Above, Window: breaker.Window{Span: 30 * time.Second, Buckets: 10}, MinCalls: 10,
-		Cooldown: 30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0.25,
+		SlowCancels: true,
+		Cooldown:    30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0.25,
 		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
 		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
@@ -29,6 +30,9 @@ func TestBreakerSettings(t *testing.T) {
 		"streak only": {"{failure_rate_threshold: 0}", func(s *breaker.Settings) { s.FailureRate = 0 }},
 		"rate only": {"{failure_threshold: 0, failure_rate_threshold: 0.333333}", func(s *breaker.Settings) {
 			s.FailureThreshold, s.FailureRate = 0, 333_333
+		}},
+		"slow only": {"{failure_threshold: 0, failure_rate_threshold: 0, slow_call_rate_threshold: 0.25, count_slow_cancels: false}", func(s *breaker.Settings) {
+			s.FailureThreshold, s.FailureRate, s.SlowRate, s.SlowCancels = 0, 0, 250_000, false
 		}},
 		"all of them": {"{failure_rate_threshold: 1.0, min_calls: 1}", func(s *breaker.Settings) { s.FailureRate, s.MinCalls = breaker.All, 1 }},
 		"of calls": {"{failure_rate_threshold: 0.25, rate_test: at_least, window: {type: count, size: 20}}", func(s *breaker.Settings) {

@@ -6,7 +6,7 @@
 // databases or wall clocks.
 //
 // The rules are in the pure core (machine.go, episode.go, streak.go, rate.go,
-// window.go, cooldown.go): state and input and now give the next state and at
+// window.go, watch.go, cooldown.go): state and input and now give the next state and at
 // most one transition. The shell (registry.go, circuit.go, tab.go, permit.go,
 // sweep.go) holds the clock, the locks and the one ticker. A closed circuit
 // admits a call with one atomic load and counts its success with one atomic
@@ -57,6 +57,9 @@ type Outcome struct {
 	// Cause is the caller's word for a failure; refusals, snapshots and events
 	// carry it.
 	Cause string
+	// GaveUp says of a neutral end that the caller left before the answer. If
+	// the call had become slow by then, that is no secret (R16).
+	GaveUp bool
 	// OpenFor > 0 opens the circuit for exactly that long (T4), whatever the
 	// counters say, up to Settings.MaxRetryAfter.
 	OpenFor time.Duration

@@ -15,6 +15,7 @@ type circuit struct {
 	word     atomic.Uint64
 	gate     atomic.Pointer[gate] // nil unless open
 	tab      atomic.Pointer[tab]  // nil while successes take the lock
+	due      atomic.Int64         // when the next calls under way become slow
 	rejected atomic.Uint64
 	tally    tally
 
@@ -45,6 +46,7 @@ func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit 
 	s := p.of(key)
 	c := &circuit{registry: r, key: key, machine: newMachine(s, now), version: p.version, off: !s.Enabled, settings: s}
 	c.idle.since = now
+	c.due.Store(int64(forever))
 	c.publish()
 	return c
 }
@@ -65,6 +67,7 @@ func (c *circuit) acquire(w word, p *Permit) error {
 
 	in := c.lock(instant{now: now, jitter: c.registry.jitter()})
 	defer c.mu.Unlock()
+	c.catchUp(in)
 	d, t := c.machine.acquire(in)
 	c.apply(t)
 	if !d.admitted {
@@ -105,6 +108,7 @@ func (c *circuit) settle(cl claim, o Outcome) Settlement {
 		in.now = o.At
 	}
 	in = c.lock(in)
+	defer cl.timer.end(in.now)
 	if c.look()&evicted == 0 {
 		defer c.mu.Unlock()
 		return c.settleLocked(cl, o, in)
@@ -120,13 +124,14 @@ func (c *circuit) settle(cl claim, o Outcome) Settlement {
 	next := c.registry.circuit(c.key)
 	in = next.lock(in)
 	defer next.mu.Unlock()
-	return next.settleLocked(claim{generation: firstGeneration}, o, in)
+	return next.settleLocked(claim{generation: firstGeneration, timer: cl.timer}, o, in)
 }
 
 func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
 	if c.off {
 		o = Outcome{Kind: Neutral} // gives a probe's slot back, counts nothing
 	}
+	c.catchUp(in)
 	s, t := c.machine.settle(cl, o, in)
 	c.count(s, o.Kind)
 	c.apply(t)
@@ -185,6 +190,8 @@ func (c *circuit) publish() {
 	w := newWord(m.generation, m.state) | c.look()&evicted
 	if c.off {
 		w |= off
+	} else if c.settings.SlowRate > 0 {
+		w |= watched
 	}
 	c.publishGate()
 	c.word.Store(uint64(w))
@@ -265,15 +272,19 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 		counts = *c.opened
 	}
 	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
-	s.FailureRate = c.rate(counts)
+	s.Slow = counts.Slow
+	s.FailureRate, s.SlowRate = c.rate(counts.Failures, counts), c.rate(counts.Slow, counts)
+	if c.settings.SlowRate == 0 {
+		s.SlowRate = nil
+	}
 	if m.state == Closed && m.streak.faded(now, 0, c.settings.memory()) {
 		s.ConsecutiveFailures = 0
 	}
 }
 
-// rate is the share of failures; nil while there are too few calls to speak of
+// rate is the share that some have of the calls; nil while there are too few calls to speak of
 // one (R26). An episode has no more of them than it has slots.
-func (c *circuit) rate(n Counts) *float64 {
+func (c *circuit) rate(some uint64, n Counts) *float64 {
 	least := c.settings.minCalls()
 	if e := c.machine.episode; e != nil {
 		least = min(least, uint64(len(e.slots)))
@@ -281,5 +292,5 @@ func (c *circuit) rate(n Counts) *float64 {
 	if n.Calls < max(1, least) {
 		return nil
 	}
-	return new(float64(n.Failures) / float64(n.Calls))
+	return new(float64(some) / float64(n.Calls))
 }

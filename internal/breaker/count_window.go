@@ -2,16 +2,24 @@ package breaker
 
 import "time"
 
-// countWindow is a ring of the last outcomes, one bit each.
+// countWindow is a ring of the last outcomes, two bits each.
 type countWindow struct {
-	size   int
-	failed []uint64 // bits; those that were not written yet are 0
-	next   int      // where the next outcome goes
-	sum    samples
+	size         int
+	failed, slow bits
+	pushed       int64 // outcomes since it was empty
+	sum          samples
 }
 
+// bits of the ring; those that were not written yet are 0.
+type bits []uint64
+
+func (b bits) get(i int64) uint64 { return b[i/64] >> (i % 64) & 1 }
+
+func (b bits) set(i int64, value uint64) { b[i/64] = b[i/64]&^(1<<(i%64)) | value<<(i%64) }
+
 func newCountWindow(size int) *countWindow {
-	return &countWindow{size: size, failed: make([]uint64, (size+63)/64)}
+	words := (size + 63) / 64
+	return &countWindow{size: size, failed: make(bits, words), slow: make(bits, words)}
 }
 
 // slide does nothing: only outcomes move a count window.
@@ -19,21 +27,39 @@ func (w *countWindow) slide(time.Duration) {}
 
 func (w *countWindow) succeed(n uint64) {
 	for range min(n, uint64(w.size)) { // more would only overwrite each other
-		w.push(0)
+		w.add(false, false)
 	}
 }
 
-func (w *countWindow) fail() { w.push(1) }
-
-// push replaces the oldest outcome once the ring is full.
-func (w *countWindow) push(failed uint64) {
-	word, bit := &w.failed[w.next/64], w.next%64
-	w.sum.failures += failed - *word>>bit&1
-	*word = *word&^(1<<bit) | failed<<bit
+// add replaces the oldest outcome once the ring is full. It returns the number
+// of the outcome.
+func (w *countWindow) add(failed, slow bool) int64 {
+	at := w.pushed % int64(w.size)
+	w.sum.failures += bit(failed) - w.failed.get(at)
+	w.sum.slow += bit(slow) - w.slow.get(at)
+	w.failed.set(at, bit(failed))
+	w.slow.set(at, bit(slow))
 	w.sum.calls = min(w.sum.calls+1, uint64(w.size))
-	if w.next++; w.next == w.size {
-		w.next = 0
+	w.pushed++
+	return w.pushed - 1
+}
+
+func (w *countWindow) blame(mark int64, n int) bool {
+	mark += int64(n)
+	if w.pushed-mark > int64(w.size) {
+		return false
 	}
+	at := mark % int64(w.size)
+	w.sum.failures += 1 - w.failed.get(at)
+	w.failed.set(at, 1)
+	return true
+}
+
+func bit(set bool) uint64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func (w *countWindow) counts(time.Duration) samples { return w.sum }
@@ -46,5 +72,6 @@ func (w *countWindow) forgotten(time.Duration) bool { return true }
 
 func (w *countWindow) clear() {
 	clear(w.failed)
-	w.next, w.sum = 0, samples{}
+	clear(w.slow)
+	w.pushed, w.sum = 0, samples{}
 }

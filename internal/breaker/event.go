@@ -13,6 +13,7 @@ type Event struct {
 	Reason     string
 	Cause      string        // of the failure that opened the circuit; empty when it closes
 	Counts     Counts        // of the state that was left
+	Exceeded   []string      // the limits of rates that were passed at once, as reasons; that of failures first (R21)
 	OpenFor    time.Duration // how long it opened for; 0 when it did not
 	At         time.Time     // UTC
 	Generation uint64        // the new one
@@ -27,6 +28,7 @@ const ActorBreaker = "breaker"
 type Counts struct {
 	Calls               uint64 `json:"calls"` // successes and failures; neutral ones are no sample
 	Failures            uint64 `json:"failures"`
+	Slow                uint64 `json:"slow"` // of a closed circuit that opens by slow calls
 	ConsecutiveFailures int    `json:"consecutive_failures"`
 }
 

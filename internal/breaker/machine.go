@@ -6,6 +6,7 @@ import "time"
 const (
 	ReasonConsecutive     = "consecutive"
 	ReasonFailureRate     = "failure_rate"
+	ReasonSlowRate        = "slow_rate"
 	ReasonRetryAfter      = "retry_after"
 	ReasonHalfOpen        = "half_open"
 	ReasonProbeSuccess    = "probe_success"
@@ -35,6 +36,8 @@ type machine struct {
 	streak streak
 	window window
 	blamed string // the cause of the latest failure
+	// watched are the calls under way that will be slow, the soonest first.
+	watched []*batch
 
 	openUntil time.Duration // while open
 	openFor   time.Duration
@@ -55,8 +58,9 @@ type transition struct {
 	reason     string
 	cause      string
 	generation uint64
-	counts     Counts // of the state left
-	expired    int    // leases whose end made it
+	counts     Counts   // of the state left
+	exceeded   []string // the limits of rates that were passed
+	expired    int      // leases whose end made it
 	openFor    time.Duration
 }
 
@@ -72,8 +76,9 @@ type decision struct {
 // claim is what a permit holds against its circuit.
 type claim struct {
 	generation uint64
-	slot       int  // of a probe
-	early      bool // the first token was the verdict of this probe
+	slot       int        // of a probe
+	early      bool       // the first token was the verdict of this probe
+	timer      *stopwatch // nil: nobody asks whether the call is slow
 }
 
 func newMachine(s *Settings, now time.Duration) machine {
@@ -107,7 +112,7 @@ func (m *machine) settle(c claim, o Outcome, in instant) (Settlement, *transitio
 	}
 	switch m.state {
 	case Closed:
-		return Applied, m.record(o, in)
+		return Applied, m.record(c, o, in)
 	case HalfOpen:
 		expired := m.episode.ran(c.slot, in.now)
 		if t := m.lapse(in); t != nil {
@@ -141,40 +146,69 @@ func (m *machine) current(c claim) bool {
 // record counts an outcome in a closed circuit and evaluates what it makes of
 // it. A success may open, too: it can be the one that makes the rate known, or
 // the first after others have left the window (R24).
-func (m *machine) record(o Outcome, in instant) *transition {
+func (m *machine) record(c claim, o Outcome, in instant) *transition {
+	slow, counted := c.slow(o, in), c.timer.leave(m.window)
 	switch o.Kind {
 	case Success:
 		m.endStreak(in.now)
-		m.window.slide(in.now)
-		m.window.succeed(1)
 	case Failure:
 		m.fade(o.Took, in)
 		m.streak.fail(in.now)
-		m.window.slide(in.now)
-		m.window.fail()
 		m.blamed = o.Cause
+	}
+	said := o.Kind != Neutral || slow
+	if said {
+		m.count(c, o.Kind == Failure, slow, counted, in)
 	}
 	switch {
 	case o.OpenFor > 0:
 		return m.hint(o, in)
-	case o.Kind == Neutral:
+	case !said:
 		return nil
 	default:
 		return m.evaluate(in)
 	}
 }
 
-// evaluate opens a closed circuit whose streak or rate has come to its limit
-// (T1, T2): once, for the first of the two that has.
-func (m *machine) evaluate(in instant) *transition {
-	switch s := in.settings; {
-	case s.streakReached(m.streak.failures):
-		return m.trip(ReasonConsecutive, m.blamed, in)
-	case s.rateExceeded(m.window.counts(in.now)):
-		return m.trip(ReasonFailureRate, m.blamed, in)
-	default:
-		return nil
+// count adds an outcome to the window, once: of one that was counted as slow
+// while it ran only its failure is news (R21, R22).
+func (m *machine) count(c claim, failed, slow, counted bool, in instant) {
+	m.window.slide(in.now)
+	switch {
+	case !counted:
+		m.window.add(failed, slow)
+	case failed && !c.timer.batch.fail():
+		m.window.add(failed, false)
 	}
+}
+
+// slow reports whether an outcome is that of a slow call. Of the neutral ones
+// only a call that was given up says so (R16).
+func (c claim) slow(o Outcome, in instant) bool {
+	if in.settings.SlowRate == 0 || c.timer == nil || !c.timer.over(in.now) {
+		return false
+	}
+	return o.Kind != Neutral || o.GaveUp && in.settings.SlowCancels
+}
+
+// evaluate opens a closed circuit whose streak or rates have come to their
+// limits (T1, T2, T3): once, for the first of them that has.
+func (m *machine) evaluate(in instant) *transition {
+	s := in.settings
+	exceeded := s.exceeded(m.window.counts(in.now))
+	var t *transition
+	switch {
+	case s.streakReached(m.streak.failures):
+		t = m.trip(ReasonConsecutive, m.blamed, in)
+	case len(exceeded) == 0:
+		return nil
+	case exceeded[0] == ReasonFailureRate:
+		t = m.trip(ReasonFailureRate, m.blamed, in)
+	default:
+		t = m.trip(ReasonSlowRate, "", in)
+	}
+	t.exceeded = exceeded
+	return t
 }
 
 // unmoved reports whether, as long as the window is steady, a success would
@@ -189,11 +223,17 @@ func (m *machine) adopt(was, s *Settings) {
 	if was.Window != s.Window {
 		m.window = newWindow(s.Window)
 	}
+	if s.SlowRate == 0 {
+		m.watched = nil
+	}
 }
 
 // judge counts the verdict of a probe (T12–T15, R35).
 func (m *machine) judge(c claim, o Outcome, in instant) *transition {
 	e := m.episode
+	if c.slow(o, in) {
+		o.Kind = Failure // R34
+	}
 	switch {
 	case !c.early:
 		e.count(c.slot, o.Kind, in.now)
@@ -304,7 +344,7 @@ func (m *machine) close(in instant) *transition {
 func (m *machine) move(to State, reason string, now time.Duration) *transition {
 	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts(now)}
 	m.generation, m.state, m.reason, m.since = t.generation, to, reason, now
-	m.streak, m.episode, m.blamed = streak{}, nil, ""
+	m.streak, m.episode, m.blamed, m.watched = streak{}, nil, "", nil
 	m.window.clear()
 	m.openUntil, m.openFor = 0, 0
 	return t
@@ -316,7 +356,7 @@ func (m *machine) counts(now time.Duration) Counts {
 		return Counts{Calls: uint64(e.successes + e.failures), Failures: uint64(e.failures)}
 	}
 	seen := m.window.counts(now)
-	return Counts{Calls: seen.calls, Failures: seen.failures, ConsecutiveFailures: m.streak.failures}
+	return Counts{Calls: seen.calls, Failures: seen.failures, Slow: seen.slow, ConsecutiveFailures: m.streak.failures}
 }
 
 // probe leases a slot, or refuses when there is none (T10, T11).
@@ -373,7 +413,7 @@ func (m *machine) fade(took time.Duration, in instant) {
 // pristine reports whether a circuit has nothing to remember: one made anew
 // would behave the same (R39). It works on a copy.
 func (m machine) pristine(in instant) bool {
-	if m.state != Closed || !m.window.forgotten(in.now) {
+	if m.state != Closed || len(m.watched) > 0 || !m.window.forgotten(in.now) {
 		return false
 	}
 	m.fade(0, in)

@@ -1,12 +1,14 @@
 package breaker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -68,6 +70,7 @@ func newWalk(t *rapid.T) *walk {
 	}
 	s.MaxCooldown = s.Cooldown + seconds("max_cooldown", 0, 300)
 	drawRate(t, &s)
+	drawSlow(t, &s)
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,12 +101,18 @@ func drawRate(t *rapid.T, s *Settings) {
 	s.Window.Span = time.Duration(rapid.IntRange(100, 60_000).Draw(t, "span")) * time.Millisecond
 }
 
+// drawSlow draws a rate of slow calls that some circuits open by.
+func drawSlow(t *rapid.T, s *Settings) {
+	s.SlowRate = rapid.SampledFrom([]Rate{0, 0, 300_000, 500_000, All}).Draw(t, "slow_rate")
+	s.SlowCancels = rapid.Bool().Draw(t, "slow_cancels")
+}
+
 func (w *walk) acquire(t *rapid.T) {
 	w.model.jitter = rapid.SampledFrom([]float64{0, 0.5, 0.75}).Draw(t, "u")
 	p := &Permit{}
 	err := w.registry.Acquire(walkKey, p)
 	mp, refusal := w.model.acquire()
-	if diff := cmp.Diff(fmt.Sprint(refusal), fmt.Sprint(err)); refusal != "" && diff != "" {
+	if diff := gocmp.Diff(fmt.Sprint(refusal), fmt.Sprint(err)); refusal != "" && diff != "" {
 		t.Fatalf("refusal (-model +circuit):\n%s", diff)
 	}
 	if (mp == nil) != (err != nil) {
@@ -114,6 +123,9 @@ func (w *walk) acquire(t *rapid.T) {
 			t.Fatalf("probe: model %v, circuit %v", mp.probe, p.Probe())
 		}
 		w.permits = append(w.permits, pair{p, mp})
+		after := time.Duration(rapid.IntRange(1, 60).Draw(t, "slow after")) * time.Second
+		p.SlowAfter(after)
+		w.model.watch(mp, after)
 	}
 }
 
@@ -130,8 +142,9 @@ func (w *walk) done(t *rapid.T) {
 		return
 	}
 	o := Outcome{
-		Kind: rapid.SampledFrom([]Kind{Success, Failure, Failure, Neutral}).Draw(t, "kind"),
-		Took: time.Duration(rapid.IntRange(0, 90).Draw(t, "took")) * time.Second,
+		GaveUp: rapid.Bool().Draw(t, "gave up"),
+		Kind:   rapid.SampledFrom([]Kind{Success, Failure, Failure, Neutral}).Draw(t, "kind"),
+		Took:   time.Duration(rapid.IntRange(0, 90).Draw(t, "took")) * time.Second,
 	}
 	if rapid.IntRange(0, 7).Draw(t, "hint") == 0 {
 		o.OpenFor = time.Duration(rapid.IntRange(1, 200).Draw(t, "open_for")) * time.Second
@@ -177,6 +190,7 @@ func (w *walk) advance(t *rapid.T) {
 
 func (w *walk) heartbeat(*rapid.T) {
 	w.registry.tend()
+	w.model.sweep()
 	w.model.heartbeat()
 }
 
@@ -201,7 +215,7 @@ func (w *walk) compare(t *rapid.T) {
 	for e, ok := w.registry.outbox.take(); ok; e, ok = w.registry.outbox.take() {
 		w.told = append(w.told, fmt.Sprintf("%v→%v %s %v", e.From, e.To, e.Reason, e.OpenFor))
 	}
-	if diff := cmp.Diff(w.model.told, w.told); diff != "" {
+	if diff := gocmp.Diff(w.model.told, w.told); diff != "" {
 		t.Fatalf("events (-model +circuit):\n%s", diff)
 	}
 	s, ok := w.registry.Circuit(walkKey)
@@ -214,17 +228,22 @@ func (w *walk) compare(t *rapid.T) {
 		RetryAfter  time.Duration
 		Calls       uint64
 		Failures    uint64
+		Slow        uint64
 		Rate        string
+		SlowRate    string
 		Consecutive int
 	}
 	m := w.model
 	n := m.shown()
-	want := seen{m.state, m.state == Open && m.now >= m.openUntil, 0, n.calls, n.failures, m.rateNow(n), m.streakNow()}
+	want := seen{m.state, m.state == Open && m.now >= m.openUntil, 0, n.calls, n.failures, n.slow, m.rateNow(n, n.failures), "unknown", m.streakNow()}
+	if m.s.SlowRate > 0 {
+		want.SlowRate = m.rateNow(n, n.slow)
+	}
 	if m.state == Open {
 		want.RetryAfter = max(0, m.openUntil-m.now)
 	}
-	got := seen{s.State, s.Eligible, s.RetryAfter, s.Calls, s.Failures, rateText(s.FailureRate), s.ConsecutiveFailures}
-	if diff := cmp.Diff(want, got); diff != "" {
+	got := seen{s.State, s.Eligible, s.RetryAfter, s.Calls, s.Failures, s.Slow, rateText(s.FailureRate), rateText(s.SlowRate), s.ConsecutiveFailures}
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Fatalf("snapshot (-model +circuit):\n%s", diff)
 	}
 }
@@ -242,6 +261,7 @@ type model struct {
 	step        int
 	closedAt    time.Duration
 	past        []ending       // of the present closed time
+	herds       []*herd        // of the present closed time
 	probes      []*modelPermit // of the present episode, in the order they were given
 	neutrals    int
 	idleMoments []span // of the episode, without a live lease
@@ -254,6 +274,18 @@ type model struct {
 type ending struct {
 	at, took time.Duration
 	kind     Kind
+	slow     bool
+	failed   bool // of one that was counted as slow while it ran: it has failed since
+	news     bool // is in the window already, as another entry
+}
+
+// herd is the calls that become slow in one bucket of time.
+type herd struct {
+	due    time.Duration
+	calls  []*modelPermit
+	told   bool
+	first  int // entry of the past
+	blamed int
 }
 
 type span struct{ from, to time.Duration }
@@ -265,6 +297,11 @@ type modelPermit struct {
 	outlasted   bool // an eviction
 	verdict     Kind // of a probe; Neutral: none, or given back
 	live        bool // holds a lease
+	began       time.Duration
+	after       time.Duration // that it may take; 0: nobody asks
+	answered    bool
+	late        bool
+	herd        *herd // in which it counts or will count
 	expires     time.Duration
 	renewUntil  time.Duration
 }
@@ -274,6 +311,7 @@ func (p *modelPermit) outlast(m *model) {
 	if p.outlasted || m.current(p) {
 		p.outlasted, p.story = true, m.story
 	}
+	p.herd = nil
 }
 
 func newModel(s Settings) *model { return &model{s: s} }
@@ -301,6 +339,67 @@ func (m *model) acquire() (*modelPermit, string) {
 	return p, ""
 }
 
+// watch begins to time a call.
+func (m *model) watch(p *modelPermit, after time.Duration) {
+	if m.s.SlowRate == 0 {
+		return
+	}
+	m.sweep()
+	p.began, p.after = m.now, after
+	if p.probe || p.story != m.story {
+		return
+	}
+	width := time.Second
+	if m.s.Window.Calls == 0 {
+		width = time.Duration(math.Ceil(float64(m.s.Window.Span) / float64(m.s.Window.Buckets)))
+	}
+	due := ((m.now+after)/width + 1) * width
+	for _, h := range m.herds {
+		if h.due == due {
+			p.herd = h
+		}
+	}
+	if p.herd == nil {
+		p.herd = &herd{due: due}
+		m.herds = append(m.herds, p.herd)
+	}
+	p.herd.calls = append(p.herd.calls, p)
+}
+
+// sweep counts the calls under way whose bucket has passed.
+func (m *model) sweep() {
+	slices.SortFunc(m.herds, func(a, b *herd) int { return cmp.Compare(a.due, b.due) })
+	counted := false
+	for len(m.herds) > 0 && m.herds[0].due <= m.now {
+		h := m.herds[0]
+		m.herds = m.herds[1:]
+		h.calls = slices.DeleteFunc(h.calls, func(p *modelPermit) bool { return p.done || p.answered })
+		if len(h.calls) == 0 {
+			continue
+		}
+		counted, h.told, h.first = true, true, len(m.past)
+		for range h.calls {
+			m.past = append(m.past, ending{at: m.now, slow: true})
+		}
+	}
+	if counted {
+		m.judge(Outcome{Kind: Success})
+	}
+}
+
+// isSlow reports whether a call was slow to its first token or its end.
+func (m *model) isSlow(p *modelPermit) bool {
+	if p.answered {
+		return p.late
+	}
+	return p.after > 0 && m.now-p.began > p.after
+}
+
+// slowness is whether an outcome is that of a slow call.
+func (m *model) slowness(p *modelPermit, o Outcome) bool {
+	return m.s.SlowRate > 0 && m.isSlow(p) && (o.Kind != Neutral || o.GaveUp && m.s.SlowCancels)
+}
+
 func (m *model) refusal(left time.Duration) string {
 	if m.state == HalfOpen {
 		left = min(left, 5*time.Second)
@@ -313,12 +412,23 @@ func (m *model) done(p *modelPermit, o Outcome) Settlement {
 	if p.done {
 		return Ignored
 	}
+	if p.after > 0 {
+		m.sweep()
+	}
 	p.done = true
 	return m.settle(p, o)
 }
 
 func (m *model) firstToken(p *modelPermit) {
-	if p.probe && !p.done && !p.early {
+	if p.after > 0 && !p.done && !p.answered {
+		m.sweep()
+		p.late = m.isSlow(p)
+		p.answered = true
+		if p.herd != nil && !p.herd.told {
+			p.herd = nil
+		}
+	}
+	if p.probe && !p.done && !p.early && !p.late {
 		p.early = m.settle(p, Outcome{Kind: Success}) == Applied
 	}
 }
@@ -326,7 +436,7 @@ func (m *model) firstToken(p *modelPermit) {
 func (m *model) settle(p *modelPermit, o Outcome) Settlement {
 	switch {
 	case m.state == Closed && m.current(p):
-		m.recordClosed(o)
+		m.recordClosed(p, o)
 		return Applied
 	case p.story != m.story || m.state != HalfOpen:
 		return Stale
@@ -347,10 +457,31 @@ func (m *model) current(p *modelPermit) bool {
 	return p.story == m.story || p.early && p.story == m.story-1
 }
 
-func (m *model) recordClosed(o Outcome) {
-	if o.Kind != Neutral {
-		m.past = append(m.past, ending{m.now, o.Took, o.Kind})
+func (m *model) recordClosed(p *modelPermit, o Outcome) {
+	slow, told := m.slowness(p, o), p.herd != nil && p.herd.told
+	e := ending{at: m.now, took: o.Took, kind: o.Kind, slow: slow}
+	switch {
+	case o.Kind == Neutral && (!slow || told):
+	case !told:
+		m.past = append(m.past, e)
+	case o.Kind == Success:
+		e.news = true
+		m.past = append(m.past, e)
+	default:
+		n := p.herd.first + p.herd.blamed
+		p.herd.blamed++
+		e.news, e.slow = m.isShown(n), false
+		m.past[n].failed = e.news
+		m.past = append(m.past, e)
 	}
+	if slow && o.Kind == Neutral {
+		o.Kind = Success // is evaluated as one
+	}
+	m.judge(o)
+}
+
+// judge opens a closed circuit when there is a reason to.
+func (m *model) judge(o Outcome) {
 	streak, _ := m.recount()
 	reason := m.verdict(o, streak)
 	if reason == "" {
@@ -365,6 +496,18 @@ func (m *model) recordClosed(o Outcome) {
 	}
 }
 
+// isShown reports whether the window shows an entry of the past, or would once
+// it has slid on to the present.
+func (m *model) isShown(entry int) bool {
+	after := 0
+	for _, e := range m.past[entry:] {
+		if !e.news {
+			after++
+		}
+	}
+	return visible(m.s.Window, after, m.past[entry].at, m.now)
+}
+
 // verdict is why an outcome opens a closed circuit; empty when it does not.
 func (m *model) verdict(o Outcome, streak int) string {
 	switch {
@@ -376,12 +519,24 @@ func (m *model) verdict(o Outcome, streak int) string {
 		return ReasonConsecutive
 	case m.s.FailureRate > 0 && overLimit(m.s, m.inWindow(m.past, m.now)):
 		return ReasonFailureRate
+	case m.s.SlowRate > 0 && m.tooSlow():
+		return ReasonSlowRate
 	default:
 		return ""
 	}
 }
 
+// tooSlow judges the rate of slow calls as if it were one of failures.
+func (m *model) tooSlow() bool {
+	n, s := m.inWindow(m.past, m.now), m.s
+	s.FailureRate = s.SlowRate
+	return overLimit(s, samples{calls: n.calls, failures: n.slow})
+}
+
 func (m *model) recordProbe(p *modelPermit, o Outcome) {
+	if m.slowness(p, o) {
+		o.Kind = Failure
+	}
 	switch {
 	case p.early && o.Kind == Failure:
 		p.verdict = Failure
@@ -395,7 +550,7 @@ func (m *model) recordProbe(p *modelPermit, o Outcome) {
 			m.idleFrom = m.now
 		}
 	}
-	m.counted = samples{uint64(m.verdicts(Success) + m.verdicts(Failure)), uint64(m.verdicts(Failure))}
+	m.counted = samples{uint64(m.verdicts(Success) + m.verdicts(Failure)), uint64(m.verdicts(Failure)), 0}
 	switch {
 	case o.OpenFor > 0:
 		m.reopen(ReasonRetryAfter, min(o.OpenFor, m.s.MaxRetryAfter))
@@ -460,7 +615,7 @@ func (m *model) move(to State, reason string, openFor time.Duration) {
 	m.told = append(m.told, fmt.Sprintf("%v→%v %s %v", m.state, to, reason, openFor))
 	m.state, m.openUntil = to, m.now+openFor
 	m.story++
-	m.past, m.probes, m.neutrals = nil, nil, 0
+	m.past, m.herds, m.probes, m.neutrals = nil, nil, nil, 0
 	m.idleMoments, m.idleFrom, m.closedAt = nil, m.now, m.now
 	if to != Open { // an open circuit shows what opened it
 		m.counted, m.openedBy = samples{}, 0
@@ -473,6 +628,9 @@ func (m *model) recount() (streak int, healthy time.Duration) {
 	memory := m.memory()
 	var began, last, ill time.Duration
 	for _, e := range m.past {
+		if e.kind == Neutral {
+			continue
+		}
 		if e.kind == Failure && streak > 0 && e.at-e.took-last > memory {
 			ill += last - began
 			streak = 0
@@ -514,7 +672,7 @@ func (m *model) inWindow(past []ending, now time.Duration) samples {
 }
 
 // rateNow is the rate as a reader sees it.
-func (m *model) rateNow(n samples) string {
+func (m *model) rateNow(n samples, some uint64) string {
 	least := leastCalls(m.s)
 	if m.state == HalfOpen {
 		least = min(least, m.s.HalfOpenCalls)
@@ -522,7 +680,7 @@ func (m *model) rateNow(n samples) string {
 	if n.calls < uint64(least) {
 		return "unknown"
 	}
-	return fmt.Sprint(float64(n.failures) / float64(n.calls))
+	return fmt.Sprint(float64(some) / float64(n.calls))
 }
 
 // streakNow is the streak as a reader sees it.
@@ -531,10 +689,20 @@ func (m *model) streakNow() int {
 		return m.openedBy
 	}
 	streak, _ := m.recount()
-	if streak > 0 && m.now-m.past[len(m.past)-1].at > m.memory() {
+	if streak > 0 && m.now-m.lastSaid() > m.memory() {
 		return 0
 	}
 	return streak
+}
+
+// lastSaid is when the last outcome came that says something about a streak.
+func (m *model) lastSaid() time.Duration {
+	for _, e := range slices.Backward(m.past) {
+		if e.kind != Neutral {
+			return e.at
+		}
+	}
+	return m.closedAt
 }
 
 func (m *model) decay() {
@@ -559,7 +727,7 @@ func (m *model) forgettable() bool {
 	}
 	then := *m
 	if n := len(m.past); n > 0 { // the streak, if any, is over
-		then.past = append(m.past[:n:n], ending{at: m.past[n-1].at, kind: Success})
+		then.past = append(m.past[:n:n], ending{at: m.lastSaid(), kind: Success})
 	}
 	then.decay()
 	return then.step == 0

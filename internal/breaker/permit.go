@@ -15,6 +15,7 @@ type Permit struct {
 	slot    int      // of a probe
 	probe   bool
 	early   bool
+	timer   *stopwatch // nil unless the circuit watches for slow calls
 	done    atomic.Bool
 }
 
@@ -38,12 +39,34 @@ func (p *Permit) Within(d time.Duration) {
 	}
 }
 
+// Watched reports whether the circuit opens by slow calls, and so wants to know
+// of this one when it is slow.
+func (p *Permit) Watched() bool { return p.word&watched != 0 }
+
+// SlowAfter tells, right after the call was admitted, how long it may take until
+// it is slow; for a stream, until its first token (R20). A call that is not told
+// is never slow. It costs nothing while no circuit opens by slow calls.
+func (p *Permit) SlowAfter(d time.Duration) {
+	if p.Watched() && p.timer == nil && !p.done.Load() {
+		p.circuit.watch(p, d)
+	}
+}
+
+// Slow reports whether the call was slow; it is settled once the call is done.
+func (p *Permit) Slow() bool { return p.timer != nil && p.timer.stopped && p.timer.late }
+
 // FirstToken takes the first token of a stream as the verdict of a probe, so
 // that a long answer does not hold recovery back (R18). The call goes on under
 // the permit: Done still has to be called, and a stream that fails later counts
 // as a failure. It does nothing for other permits.
 func (p *Permit) FirstToken() {
-	if !p.probe || p.early || p.done.Load() {
+	if p.done.Load() {
+		return
+	}
+	if p.timer != nil && !p.timer.stopped {
+		p.circuit.answered(p.timer)
+	}
+	if !p.probe || p.early || p.Slow() {
 		return
 	}
 	p.early = p.circuit.verdict(p.claim(), Success) == Applied
@@ -60,7 +83,7 @@ func (p *Permit) Done(o Outcome) Settlement {
 		c.tally.doubleDone.Add(1)
 		return Ignored
 	}
-	if o.OpenFor <= 0 {
+	if o.OpenFor <= 0 && p.timer == nil {
 		switch {
 		case o.Kind == Success && c.onTab(p.word, &o):
 			return Applied
@@ -73,5 +96,5 @@ func (p *Permit) Done(o Outcome) Settlement {
 }
 
 func (p *Permit) claim() claim {
-	return claim{generation: p.word.generation(), slot: p.slot, early: p.early}
+	return claim{generation: p.word.generation(), slot: p.slot, early: p.early, timer: p.timer}
 }

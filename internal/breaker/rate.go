@@ -27,7 +27,7 @@ func (t RateTest) String() string {
 }
 
 // samples are outcomes that say something about a target.
-type samples struct{ calls, failures uint64 }
+type samples struct{ calls, failures, slow uint64 }
 
 // minCalls is how many outcomes it takes to speak of a rate: never more than
 // the window can hold (R26).
@@ -38,18 +38,33 @@ func (s *Settings) minCalls() uint64 {
 	return uint64(s.MinCalls)
 }
 
-// rateExceeded reports whether so many failures among so many calls open (T2).
-func (s *Settings) rateExceeded(n samples) bool {
-	if s.FailureRate == 0 || n.calls < s.minCalls() {
-		return false
+// exceeded lists the limits that these samples pass, that of failures first
+// (T2, T3, R21).
+func (s *Settings) exceeded(n samples) []string {
+	var reasons []string
+	if s.passes(s.FailureRate, n.failures, n.calls) {
+		reasons = append(reasons, ReasonFailureRate)
 	}
-	got, limit := n.failures*uint64(All), n.calls*uint64(s.FailureRate)
-	return got > limit || got == limit && (s.RateTest == AtLeast || s.FailureRate == All)
+	if s.passes(s.SlowRate, n.slow, n.calls) {
+		reasons = append(reasons, ReasonSlowRate)
+	}
+	return reasons
 }
 
-// safe reports whether no number of further successes can make the rate exceed
-// its limit where it does not now: they only ever lower a rate that is known,
-// and one of nothing but successes is 0.
+// passes reports whether so many among so many calls open; a limit of 0 means
+// that no number does.
+func (s *Settings) passes(limit Rate, some, calls uint64) bool {
+	if limit == 0 || calls < s.minCalls() {
+		return false
+	}
+	got, bound := some*uint64(All), calls*uint64(limit)
+	return got > bound || got == bound && (s.RateTest == AtLeast || limit == All)
+}
+
+// safe reports whether no number of further successes that are not slow can
+// make a rate exceed its limit where it does not now: they only ever lower a
+// rate that is known, and one of nothing but successes is 0.
 func (s *Settings) safe(n samples) bool {
-	return s.FailureRate == 0 || n.failures == 0 || n.calls >= s.minCalls()
+	return n.calls >= s.minCalls() ||
+		(s.FailureRate == 0 || n.failures == 0) && (s.SlowRate == 0 || n.slow == 0)
 }

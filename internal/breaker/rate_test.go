@@ -134,7 +134,7 @@ func TestEventOfARate(t *testing.T) {
 	got.At, got.OpenFor = time.Time{}, 0
 	want := breaker.Event{
 		Seq: 1, Key: key, From: breaker.Closed, To: breaker.Open, Reason: breaker.ReasonFailureRate, Cause: "server_error",
-		Counts: breaker.Counts{Calls: 5, Failures: 4}, Generation: 2, Actor: breaker.ActorBreaker,
+		Counts: breaker.Counts{Calls: 5, Failures: 4}, Exceeded: []string{"failure_rate"}, Generation: 2, Actor: breaker.ActorBreaker,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)

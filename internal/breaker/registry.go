@@ -34,7 +34,8 @@ type Registry struct {
 	policy   atomic.Pointer[policy]
 	circuits sync.Map // string → *circuit
 	outbox   *outbox
-	wake     chan struct{} // for the sweeper: an episode has begun
+	wake     chan struct{} // for the sweeper: an episode has begun, or calls are about to be slow
+	sweepAt  atomic.Int64  // when the sweeper looks next; the end of time while it is looking
 
 	mu      sync.Mutex
 	stop    chan struct{}
@@ -74,6 +75,7 @@ func New(cfg Config) *Registry {
 	if r.jitter == nil {
 		r.jitter = rand.Float64
 	}
+	r.sweepAt.Store(int64(forever))
 	r.policy.Store(&policy{settings: cfg.Settings})
 	return r
 }
@@ -182,7 +184,7 @@ func (r *Registry) tell(key string, t *transition) {
 		return
 	}
 	r.outbox.add(Event{
-		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: t.counts,
+		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: t.counts, Exceeded: t.exceeded,
 		OpenFor: t.openFor, At: time.Now().UTC(), Generation: t.generation, Actor: ActorBreaker,
 	})
 }

@@ -29,6 +29,14 @@ type Settings struct {
 	Window      Window
 	MinCalls    int
 
+	// SlowRate is the share of slow calls among the outcomes in Window that
+	// opens (T3), by the same RateTest and MinCalls; 0 means that none does and
+	// no call is slow. How long a call may take is said to its permit.
+	SlowRate Rate
+	// SlowCancels counts a call that its caller gave up (Outcome.GaveUp) after
+	// it had become slow as a slow one (R16). Otherwise it is neutral.
+	SlowCancels bool
+
 	// The n-th re-opening lasts Cooldown·CooldownMultiplier^n, at most
 	// MaxCooldown, plus up to CooldownJitter (a fraction) of itself (R30).
 	Cooldown           time.Duration
@@ -67,8 +75,9 @@ func (s Settings) Validate() error {
 	}
 	return errors.Join(
 		atLeast("failure_threshold", s.FailureThreshold, 0),
-		check(s.FailureThreshold != 0 || s.FailureRate != 0, "failure_threshold: is 0, and so is failure_rate_threshold: no circuit could ever open"),
+		check(s.FailureThreshold != 0 || s.FailureRate != 0 || s.SlowRate != 0, "failure_threshold: is 0, and so are failure_rate_threshold and slow_call_rate_threshold: no circuit could ever open"),
 		check(s.FailureRate <= All, "failure_rate_threshold: must be at most 1, is %d millionths", s.FailureRate),
+		check(s.SlowRate <= All, "slow_call_rate_threshold: must be at most 1, is %d millionths", s.SlowRate),
 		s.Window.validate(),
 		atLeast("min_calls", s.MinCalls, 1),
 		positive("cooldown", s.Cooldown),

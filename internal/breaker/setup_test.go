@@ -56,6 +56,7 @@ type rig struct {
 	*breaker.Registry
 	t       *testing.T
 	now     atomic.Int64
+	slow    time.Duration // after which calls are; 0: they do not say
 	permits map[string]*breaker.Permit
 }
 
@@ -111,6 +112,8 @@ func outcome(letter byte) breaker.Outcome {
 		return breaker.Outcome{Kind: breaker.Success}
 	case 'F':
 		return breaker.Outcome{Kind: breaker.Failure, Cause: "server_error"}
+	case 'L':
+		return breaker.Outcome{Kind: breaker.Neutral, GaveUp: true}
 	default:
 		return breaker.Outcome{Kind: breaker.Neutral}
 	}
@@ -120,13 +123,15 @@ func outcome(letter byte) breaker.Outcome {
 //
 //	S F E      a call that succeeds, fails, is neutral; "F(2h)" carries a hint
 //	SFE SFE/4  several calls in a row, four times over
+//	S~5s       a call that takes that long; L is one that its caller gave up
 //	a1 S1      acquire a permit named 1; end it (a word may name any letter or digit)
 //	t1         the first token of the call named 1
 //	x          a call is refused
 //	+30s       time passes
 //	closed …   the circuit is in that state (open, eligible, half_open)
-//	n=2 f=1 c=1 r=3   calls, failures, consecutive failures, rejected calls
-//	rate=0.333 rate=? the failure rate, to three digits; not known
+//	n=2 f=1 w=1 c=1 r=3   calls, failures, slow calls, consecutive failures, rejected calls
+//	rate=0.333 rate=? the failure rate, to three digits; not known; slow=0.4 that of slow calls
+//	sweep      the sweeper looks
 //	by=retry_after    the reason of the last transition
 func (g *rig) play(script string) {
 	g.t.Helper()
@@ -143,12 +148,15 @@ func (g *rig) step(word string) error {
 		d, err := time.ParseDuration(word[1:])
 		g.advance(d)
 		return err
-	case strings.HasPrefix(word, "rate="), strings.HasPrefix(word, "by="):
+	case strings.HasPrefix(word, "rate="), strings.HasPrefix(word, "slow="), strings.HasPrefix(word, "by="):
 		return g.compareText(word)
 	case strings.Contains(word, "="):
 		return g.compare(word)
 	case slices.Contains([]string{"closed", "open", "eligible", "half_open"}, word):
 		return g.inState(word)
+	case word == "sweep":
+		breaker.Sweep(g.Registry)
+		return nil
 	case word == "x":
 		if err := g.Acquire(key, &breaker.Permit{}); err == nil {
 			return fmt.Errorf("admitted")
@@ -156,11 +164,11 @@ func (g *rig) step(word string) error {
 		return nil
 	case word[0] == 'a':
 		g.permits[word[1:]] = &breaker.Permit{}
-		return g.Acquire(key, g.permits[word[1:]])
+		return g.admit(g.permits[word[1:]])
 	case word[0] == 't':
 		g.permits[word[1:]].FirstToken()
 		return nil
-	case strings.Trim(word, "SFE") == "" && len(word) > 1, strings.Contains(word, "/"):
+	case strings.Trim(word, "SFEL") == "" && len(word) > 1, strings.Contains(word, "/"):
 		return g.calls(word)
 	case len(word) == 2:
 		g.permits[word[1:]].Done(outcome(word[0]))
@@ -173,10 +181,18 @@ func (g *rig) step(word string) error {
 // call makes a whole call: "S", "F", "E" or with a hint "F(2h)".
 func (g *rig) call(word string) error {
 	var p breaker.Permit
-	if err := g.Acquire(key, &p); err != nil {
+	if err := g.admit(&p); err != nil {
 		return err
 	}
 	o := outcome(word[0])
+	word, took, timed := strings.Cut(word, "~")
+	if timed {
+		d, err := time.ParseDuration(took)
+		if err != nil {
+			return err
+		}
+		g.advance(d)
+	}
 	if len(word) > 1 {
 		d, err := time.ParseDuration(strings.Trim(word[1:], "()"))
 		if err != nil {
@@ -186,6 +202,15 @@ func (g *rig) call(word string) error {
 	}
 	p.Done(o)
 	return nil
+}
+
+// admit acquires a permit and says when the call is slow.
+func (g *rig) admit(p *breaker.Permit) error {
+	err := g.Acquire(key, p)
+	if err == nil && g.slow > 0 {
+		p.SlowAfter(g.slow)
+	}
+	return err
 }
 
 // calls makes a row of calls, some times over.
@@ -226,7 +251,7 @@ func (g *rig) compare(word string) error {
 	}
 	s, _ := g.Circuit(key)
 	got := map[string]uint64{
-		"n": s.Calls, "f": s.Failures, "c": uint64(s.ConsecutiveFailures), "r": s.Rejected, "e": s.Neutral,
+		"n": s.Calls, "f": s.Failures, "w": s.Slow, "c": uint64(s.ConsecutiveFailures), "r": s.Rejected, "e": s.Neutral,
 		"stale": s.Stale, "double": s.DoubleDone, "lost": s.LeaseExpired, "probes": s.Probes,
 	}[name]
 	if got != want {
@@ -239,14 +264,21 @@ func (g *rig) compareText(word string) error {
 	name, want, _ := strings.Cut(word, "=")
 	s, _ := g.Circuit(key)
 	got := s.Reason
-	if name == "rate" {
-		got = "?"
-		if s.FailureRate != nil {
-			got = strconv.FormatFloat(*s.FailureRate, 'g', 3, 64)
-		}
+	switch name {
+	case "rate":
+		got = shareText(s.FailureRate)
+	case "slow":
+		got = shareText(s.SlowRate)
 	}
 	if got != want {
 		return fmt.Errorf("%s is %s", name, got)
 	}
 	return nil
+}
+
+func shareText(share *float64) string {
+	if share == nil {
+		return "?"
+	}
+	return strconv.FormatFloat(*share, 'g', 3, 64)
 }

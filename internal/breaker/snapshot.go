@@ -21,9 +21,10 @@ type Snapshot struct {
 
 	// The outcomes that the window shows, neutral ones left out; while open,
 	// those that opened it; while half-open, the verdicts so far.
-	Calls, Failures     uint64
-	FailureRate         *float64 // nil while there are too few calls (Settings.MinCalls)
-	ConsecutiveFailures int
+	Calls, Failures, Slow uint64
+	FailureRate           *float64 // nil while there are too few calls (Settings.MinCalls)
+	SlowRate              *float64 // nil then, too, and where slow calls open nothing
+	ConsecutiveFailures   int
 
 	// Totals over the life of the circuit.
 	Neutral      uint64 // neutral outcomes

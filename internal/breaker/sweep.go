@@ -35,7 +35,10 @@ func (r *Registry) sweepUntil(stop <-chan struct{}) {
 			r.evictIdle()
 			evictAt = later(now, idleEvery)
 		}
-		timer.Reset(r.tend())
+		r.sweepAt.Store(int64(forever))
+		next := r.tend()
+		r.sweepAt.Store(int64(later(r.now(), next)))
+		timer.Reset(next)
 	}
 }
 
@@ -44,11 +47,29 @@ func (r *Registry) sweepUntil(stop <-chan struct{}) {
 func (r *Registry) tend() time.Duration {
 	next := idleEvery
 	for _, v := range r.circuits.Range {
-		if c := v.(*circuit); c.look().state() == HalfOpen {
+		c := v.(*circuit)
+		if c.look().state() == HalfOpen {
 			next = min(next, max(c.tend()/beatsPerLease, shortestBeat))
+		}
+		if due := time.Duration(c.due.Load()); due != forever {
+			next = min(next, max(c.overdue(due), shortestBeat))
 		}
 	}
 	return next
+}
+
+// overdue counts calls that have become slow by the time that was due, and
+// returns how long until the next do.
+func (c *circuit) overdue(due time.Duration) time.Duration {
+	in := c.registry.instant()
+	if in.now < due {
+		return due - in.now
+	}
+	in = c.lock(in)
+	defer c.mu.Unlock()
+	c.catchUp(in)
+	c.publishDue()
+	return min(idleEvery, elapsed(time.Duration(c.due.Load()), in.now))
 }
 
 // tend returns how long the leases are that it renewed.

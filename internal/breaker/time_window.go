@@ -15,7 +15,7 @@ type timeWindow struct {
 }
 
 // bucket counts are saturating (R28).
-type bucket struct{ calls, failures uint32 }
+type bucket struct{ calls, failures, slow uint32 }
 
 func newTimeWindow(span time.Duration, buckets int) *timeWindow {
 	width := (span-1)/time.Duration(buckets) + 1
@@ -47,13 +47,34 @@ func (w *timeWindow) succeed(n uint64) {
 	w.sum.calls += n
 }
 
-func (w *timeWindow) fail() {
-	if b := w.bucket(w.current); b.calls < math.MaxUint32 {
-		b.calls++
+// add returns the number of the bucket.
+func (w *timeWindow) add(failed, slow bool) int64 {
+	b := w.bucket(w.current)
+	if b.calls == math.MaxUint32 {
+		return w.current
+	}
+	b.calls++
+	w.sum.calls++
+	if failed {
 		b.failures++
-		w.sum.calls++
 		w.sum.failures++
 	}
+	if slow {
+		b.slow++
+		w.sum.slow++
+	}
+	return w.current
+}
+
+// blame needs no n: the outcomes of a bucket are alike.
+func (w *timeWindow) blame(mark int64, _ int) bool {
+	b := w.bucket(mark)
+	if mark <= w.current-int64(len(w.buckets)) || b.failures == b.calls {
+		return false
+	}
+	b.failures++
+	w.sum.failures++
+	return true
 }
 
 func (w *timeWindow) counts(now time.Duration) samples {
@@ -76,5 +97,5 @@ func (w *timeWindow) clear() {
 }
 
 func (n samples) without(b bucket) samples {
-	return samples{calls: n.calls - uint64(b.calls), failures: n.failures - uint64(b.failures)}
+	return samples{calls: n.calls - uint64(b.calls), failures: n.failures - uint64(b.failures), slow: n.slow - uint64(b.slow)}
 }

@@ -24,7 +24,11 @@ type window interface {
 	// add to. Going back in time does nothing (R42).
 	slide(now time.Duration)
 	succeed(n uint64)
-	fail()
+	// add counts one outcome and returns where it is.
+	add(failed, slow bool) (mark int64)
+	// blame makes a failure of the outcome that is n after the marked one. It
+	// returns false when the window shows it no more.
+	blame(mark int64, n int) bool
 	// counts are what it shows at a time, at or after the last slide.
 	counts(now time.Duration) samples
 	// steady is until when it forgets nothing but to make room.

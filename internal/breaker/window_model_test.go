@@ -3,6 +3,7 @@ package breaker
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,14 +13,18 @@ import (
 // recountWindow goes through a list of outcomes, oldest first, and counts those
 // that a window shows.
 func recountWindow(w Window, past []ending, now time.Duration) samples {
+	past = slices.DeleteFunc(slices.Clone(past), func(e ending) bool { return e.news })
 	var n samples
 	for i, e := range past {
 		if !visible(w, len(past)-i, e.at, now) {
 			continue
 		}
 		n.calls++
-		if e.kind == Failure {
+		if e.kind == Failure || e.failed {
 			n.failures++
+		}
+		if e.slow {
+			n.slow++
 		}
 	}
 	return n
@@ -139,7 +144,7 @@ func (w *windowWalk) end(t *rapid.T, k Kind) {
 
 func (w *windowWalk) checkOpening(t *rapid.T, want samples) {
 	s, _ := w.registry.Circuit(walkKey)
-	if got := (samples{s.Calls, s.Failures}); got != want || s.Reason != ReasonFailureRate {
+	if got := (samples{s.Calls, s.Failures, s.Slow}); got != want || s.Reason != ReasonFailureRate {
 		t.Fatalf("opened by %+v (%s), want %+v", got, s.Reason, want)
 	}
 }
@@ -182,7 +187,7 @@ func (w *windowWalk) compare(t *rapid.T) {
 		return
 	}
 	want := recountWindow(w.s.Window, w.past, max(w.now, w.latest))
-	if got := (samples{s.Calls, s.Failures}); got != want {
+	if got := (samples{s.Calls, s.Failures, s.Slow}); got != want {
 		t.Fatalf("at %v the circuit shows %+v, the list %+v", w.now, got, want)
 	}
 }

@@ -10,19 +10,19 @@ import (
 func TestBucketsAreSaturating(t *testing.T) {
 	t.Parallel()
 	w := newTimeWindow(10*time.Second, 10)
-	w.fail()
+	w.add(true, false)
 	w.succeed(math.MaxUint64)
-	w.fail()
-	if got, want := w.counts(0), (samples{math.MaxUint32, 1}); got != want {
+	w.add(true, false)
+	if got, want := w.counts(0), (samples{math.MaxUint32, 1, 0}); got != want {
 		t.Errorf("a full bucket: got %+v, want %+v", got, want)
 	}
 	w.slide(time.Second)
-	w.fail()
-	if got, want := w.counts(time.Second), (samples{math.MaxUint32 + 1, 2}); got != want {
+	w.add(true, false)
+	if got, want := w.counts(time.Second), (samples{math.MaxUint32 + 1, 2, 0}); got != want {
 		t.Errorf("and one more: got %+v, want %+v", got, want)
 	}
 	w.slide(10 * time.Second)
-	if got, want := w.counts(10*time.Second), (samples{1, 1}); got != want {
+	if got, want := w.counts(10*time.Second), (samples{1, 1, 0}); got != want {
 		t.Errorf("after the full one has left: got %+v, want %+v", got, want)
 	}
 }
@@ -33,7 +33,7 @@ func TestLargestCountsAreCompared(t *testing.T) {
 	s := testSettings()
 	s.FailureRate = All - 1
 	const most = maxBuckets * math.MaxUint32
-	if s.rateExceeded(samples{most, most / 2}) || !s.rateExceeded(samples{most, most}) {
+	if s.exceeded(samples{most, most / 2, 0}) != nil || s.exceeded(samples{most, most, 0}) == nil {
 		t.Error("the rate of a full window is wrong")
 	}
 }
@@ -42,10 +42,10 @@ func TestLargestCountsAreCompared(t *testing.T) {
 func TestWindowAtTheEndOfTime(t *testing.T) {
 	t.Parallel()
 	w := newTimeWindow(10*time.Second, 3)
-	w.fail()
+	w.add(true, false)
 	w.slide(forever)
 	w.succeed(1)
-	if got, want := w.counts(forever), (samples{1, 0}); got != want || w.steady() != forever {
+	if got, want := w.counts(forever), (samples{1, 0, 0}); got != want || w.steady() != forever {
 		t.Errorf("got %+v until %v, want %+v", got, w.steady(), want)
 	}
 }
@@ -111,5 +111,34 @@ func TestSuccessAfterTheTabWasClosed(t *testing.T) {
 	}
 	if c.onTab(c.look(), &Outcome{Kind: Success}) {
 		t.Error("a closed tab counted a success")
+	}
+}
+
+// Successes may pass without a look only where they cannot open a circuit by
+// making the share of earlier slow calls known.
+func TestSuccessesAreLookedAtWhileSlowCallsWait(t *testing.T) {
+	t.Parallel()
+	s := Settings{SlowRate: All / 2, MinCalls: 3, Window: Window{Span: time.Second, Buckets: 1}}
+	if s.safe(samples{calls: 2, slow: 2}) || !s.safe(samples{calls: 3, slow: 1}) || !s.safe(samples{calls: 2}) {
+		t.Error("successes are taken for harmless, or looked at in vain")
+	}
+}
+
+// A late failure is put to its sample only while that is in the window, not to
+// what has taken its place.
+func TestAFailureOfASampleThatIsGoneIsNotPutToAnother(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]window{"of time": newTimeWindow(3*time.Second, 3), "of calls": newCountWindow(3)} {
+		mark := w.add(false, true)
+		w.slide(2 * time.Second)
+		w.succeed(2)
+		if !w.blame(mark, 0) || w.counts(2*time.Second) != (samples{3, 1, 1}) {
+			t.Errorf("%s: a sample in the window shows %+v, want it failed", name, w.counts(2*time.Second))
+		}
+		w.slide(3 * time.Second)
+		w.succeed(1)
+		if w.blame(mark, 0) || w.counts(3*time.Second) != (samples{3, 0, 0}) {
+			t.Errorf("%s: after its sample the window shows %+v, want three good calls", name, w.counts(3*time.Second))
+		}
 	}
 }

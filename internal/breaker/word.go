@@ -11,6 +11,9 @@ const (
 	// evicted: the registry has let go of the circuit; outcomes belong to the
 	// one that takes its place.
 	evicted word = 1 << 3
+	// watched: the settings judge calls by how long they take, so that their
+	// permits want to know.
+	watched word = 1 << 4
 
 	generationShift = 8
 )

@@ -13,6 +13,9 @@ type BreakerChanges struct {
 	FailureThreshold   *int           `yaml:"failure_threshold,omitempty"`
 	FailureRate        *Rate          `yaml:"failure_rate_threshold,omitempty"`
 	RateTest           *string        `yaml:"rate_test,omitempty"`
+	SlowRate           *Rate          `yaml:"slow_call_rate_threshold,omitempty"`
+	SlowCall           *SlowCall      `yaml:"slow_call_duration,omitempty"`
+	CountSlowCancels   *bool          `yaml:"count_slow_cancels,omitempty"`
 	Window             *WindowChanges `yaml:"window,omitempty"`
 	MinCalls           *int           `yaml:"min_calls,omitempty"`
 	Cooldown           *time.Duration `yaml:"cooldown,omitempty"`

@@ -5,6 +5,7 @@ import (
 	globs "path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
@@ -25,6 +26,8 @@ func builtInProfiles() map[string]BreakerChanges {
 	return map[string]BreakerChanges{ProfileLLM: {
 		FailureRate:      new(Rate(250_000)),
 		RateTest:         new("at_least"),
+		SlowRate:         new(Rate(500_000)),
+		SlowCall:         &SlowCall{Base: 12 * time.Second},
 		Window:           &WindowChanges{Type: new(WindowCount), Size: &WindowSize{Calls: 20}},
 		HalfOpenCalls:    new(3),
 		SuccessThreshold: new(3),

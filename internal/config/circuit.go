@@ -8,7 +8,10 @@ type CircuitBreaker struct {
 	FailureThreshold   int           `yaml:"failure_threshold" check:"min=0" doc:"Tripping failures in a row that open a circuit; 0 = off."`
 	FailureRate        Rate          `yaml:"failure_rate_threshold" check:"min=0,max=1" doc:"Share of tripping failures in the window that opens a circuit; 1 = all failed, 0 = off."`
 	RateTest           string        `yaml:"rate_test" check:"oneof=above|at_least" doc:"Whether that share must be passed, or only reached."`
-	Window             Window        `yaml:"window" doc:"The calls that the share is taken of."`
+	SlowRate           Rate          `yaml:"slow_call_rate_threshold" check:"min=0,max=1" doc:"Share of slow calls in the window that opens a circuit; 1 = all were, 0 = off."`
+	SlowCall           SlowCall      `yaml:"slow_call_duration" doc:"How long a call may take until it is slow, a stream until its first content: one time, or one that grows with the request."`
+	CountSlowCancels   bool          `yaml:"count_slow_cancels" doc:"Whether a call that its caller gave up after it had become slow counts as a slow one."`
+	Window             Window        `yaml:"window" doc:"The calls that the shares are taken of."`
 	MinCalls           int           `yaml:"min_calls" check:"min=1" doc:"Calls that the window must show before a share of them counts; never more than it can hold."`
 	Cooldown           time.Duration `yaml:"cooldown" check:"over=0s" doc:"How long a circuit stays open the first time."`
 	CooldownMultiplier float64       `yaml:"cooldown_multiplier" check:"min=1" doc:"By how much each further opening is longer."`
@@ -29,6 +32,8 @@ func defaultCircuitBreaker() CircuitBreaker {
 		FailureThreshold:   5,
 		FailureRate:        500_000,
 		RateTest:           "above",
+		SlowCall:           SlowCall{Base: 10 * time.Second},
+		CountSlowCancels:   true,
 		Window:             Window{Type: WindowTime, Size: WindowSize{Span: 30 * time.Second}, Buckets: 10},
 		MinCalls:           10,
 		Cooldown:           30 * time.Second,
@@ -48,9 +53,11 @@ func defaultCircuitBreaker() CircuitBreaker {
 // check refuses a breaker that could never open or never close (R45).
 func (b CircuitBreaker) check(r *report, section path) {
 	at := section.key
-	if r.sound(at("enabled"), at("failure_threshold"), at("failure_rate_threshold")) && b.Enabled && b.FailureThreshold == 0 && b.FailureRate == 0 {
-		r.fault(at("failure_threshold"), "is 0 and so is failure_rate_threshold, so no circuit could ever open", "give one of them more, or write enabled: false")
+	if r.sound(at("enabled"), at("failure_threshold"), at("failure_rate_threshold"), at("slow_call_rate_threshold")) &&
+		b.Enabled && b.FailureThreshold == 0 && b.FailureRate == 0 && b.SlowRate == 0 {
+		r.fault(at("failure_threshold"), "is 0 and so are failure_rate_threshold and slow_call_rate_threshold, so no circuit could ever open", "give one of them more, or write enabled: false")
 	}
+	b.SlowCall.check(r, at("slow_call_duration"))
 	b.Window.check(r, at("window"))
 	if r.sound(at("cooldown"), at("max_cooldown")) && b.MaxCooldown < b.Cooldown {
 		r.fault(at("max_cooldown"), "is less than cooldown", "give it at least "+readable(b.Cooldown))

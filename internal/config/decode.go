@@ -72,6 +72,8 @@ func (d decoder) value(node ast.Node, v reflect.Value, at path) {
 	switch {
 	case node == nil || node.Type() == ast.NullType:
 		d.rejectEmpty(v, at)
+	case v.Type() == reflect.TypeFor[SlowCall]():
+		d.slowCall(node, v, at)
 	case isLeaf(v.Type()):
 		d.scalar(node, v, at)
 	case v.Kind() == reflect.Pointer:
@@ -85,6 +87,17 @@ func (d decoder) value(node ast.Node, v reflect.Value, at path) {
 	default:
 		d.section(node, v, at)
 	}
+}
+
+// slowCall decodes what may be one duration or a section, which stands for
+// itself alone: none of its keys comes from another value.
+func (d decoder) slowCall(node ast.Node, v reflect.Value, at path) {
+	v.SetZero()
+	if node.Type() == ast.MappingType {
+		d.section(node, v, at)
+		return
+	}
+	d.scalar(node, v, at)
 }
 
 func setDefaults(v reflect.Value) {

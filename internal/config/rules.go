@@ -95,7 +95,7 @@ func isLeaf(t reflect.Type) bool {
 	case reflect.Map, reflect.Slice, reflect.Pointer:
 		return false
 	case reflect.Struct:
-		return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[decimal.Decimal]() || t == reflect.TypeFor[WindowSize]()
+		return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[decimal.Decimal]() || t == reflect.TypeFor[WindowSize]() || t == reflect.TypeFor[SlowCall]()
 	default:
 		return true
 	}

@@ -90,6 +90,8 @@ func assign(s scalar, v reflect.Value) *problem {
 		return assignRate(s, v)
 	case WindowSize:
 		return assignWindowSize(s, v)
+	case SlowCall:
+		return assignDuration(s, v.FieldByName("Base"))
 	}
 	switch v.Kind() {
 	case reflect.Bool:

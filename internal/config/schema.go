@@ -28,8 +28,20 @@ func forms() jsonschema.Definitions {
 			{Type: "integer", Minimum: "1", Maximum: json.Number(strconv.Itoa(maxWindowCalls))},
 			reference,
 		}},
-		"duration": {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, {Const: 0}, reference}},
+		"slow_call": {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, slowCallSection(), reference}},
+		"duration":  {AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, {Const: 0}, reference}},
 	}
+}
+
+// slowCallSection is the long form of a SlowCall.
+func slowCallSection() *jsonschema.Schema {
+	section := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), Required: []string{"base"}, AdditionalProperties: jsonschema.FalseSchema}
+	for _, f := range fieldsOf(reflect.TypeFor[SlowCall]()) {
+		property := refer("duration")
+		property.Description = f.doc
+		section.Properties.Set(f.name, property)
+	}
+	return section
 }
 
 func refer(form string) *jsonschema.Schema { return &jsonschema.Schema{Ref: "#/$defs/" + form} }
@@ -69,6 +81,8 @@ func leafSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string"}
 	case reflect.TypeFor[WindowSize]():
 		return refer("window_size")
+	case reflect.TypeFor[SlowCall]():
+		return refer("slow_call")
 	case reflect.TypeFor[decimal.Decimal](), reflect.TypeFor[Rate]():
 		return &jsonschema.Schema{Type: "number"}
 	case reflect.TypeFor[llm.FailureClass]():

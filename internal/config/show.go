@@ -56,6 +56,8 @@ func shown(v reflect.Value) any {
 		return bare(value.String())
 	case WindowSize:
 		return value.shown()
+	case SlowCall:
+		return value.shown()
 	case float64:
 		return bare(strconv.FormatFloat(value, 'f', -1, 64))
 	}

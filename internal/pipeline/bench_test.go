@@ -68,7 +68,7 @@ func oneCall(tb testing.TB, tokens int) func() {
 	stack, err := pipeline.New(
 		pipeline.NewTerminal(dispatcher, policies(pipeline.Policy{MaxConcurrent: 256, Retry: patient})).Handle,
 		pipeline.NewTelemetry(discard{}), pipeline.NewFallback(nil, nil), pipeline.NewUsage(discard{}),
-		pipeline.NewCircuitBreaker(circuits, func(string) time.Duration { return time.Minute }),
+		pipeline.NewCircuitBreaker(circuits, func(string) time.Duration { return time.Minute }, nil),
 	)
 	if err != nil {
 		tb.Fatal(err)

@@ -15,12 +15,14 @@ import (
 type CircuitBreaker struct {
 	circuits      *breaker.Registry
 	quotaCooldown func(key string) time.Duration
+	slowAfter     func(key string, f llm.Facts) time.Duration
 }
 
 // NewCircuitBreaker returns the middleware over circuits. quotaCooldown says
-// how long a target without credit is left alone, by circuit key.
-func NewCircuitBreaker(circuits *breaker.Registry, quotaCooldown func(key string) time.Duration) *CircuitBreaker {
-	return &CircuitBreaker{circuits: circuits, quotaCooldown: quotaCooldown}
+// how long a target without credit is left alone, and slowAfter how long a
+// request may take until it is slow, by circuit key.
+func NewCircuitBreaker(circuits *breaker.Registry, quotaCooldown func(key string) time.Duration, slowAfter func(key string, f llm.Facts) time.Duration) *CircuitBreaker {
+	return &CircuitBreaker{circuits: circuits, quotaCooldown: quotaCooldown, slowAfter: slowAfter}
 }
 
 // Name is "circuit_breaker".
@@ -35,17 +37,17 @@ func (b *CircuitBreaker) Priority() int { return priorityCircuitBreaker }
 func (b *CircuitBreaker) Wrap(next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
 		key := call.Target.Key()
+		var held *breaker.Permit
 		refusal := b.circuits.Do(key, func(permit *breaker.Permit) breaker.Outcome {
+			held = permit
 			admitted(call.Signals.Attempt(), permit)
-			if permit.Probe() {
-				emit = probing(call, permit, emit)
-			}
-			result, err = next(ctx, call, emit)
+			result, err = next(ctx, call, b.told(key, call, permit, emit))
 			return b.outcome(key, result, err)
 		})
 		if refusal != nil {
 			return nil, refused(call, refusal)
 		}
+		call.Signals.Attempt().Slow = held.Slow()
 		return result, err
 	}
 }
@@ -62,9 +64,20 @@ func (b *CircuitBreaker) outcome(key string, result *llm.Result, err error) brea
 	case f.Trips():
 		outcome.Kind, outcome.Cause, outcome.OpenFor = breaker.Failure, string(f.Class), b.openFor(key, f)
 	default:
-		outcome.Kind = breaker.Neutral
+		outcome.Kind, outcome.GaveUp = breaker.Neutral, gaveUp(f)
 	}
 	return outcome
+}
+
+// gaveUp reports whether a call ended because somebody had waited for its
+// answer for long enough.
+func gaveUp(f *llm.Failure) bool {
+	switch f.Reason {
+	case llm.ReasonClientLeft, llm.ReasonCallerTimeout, llm.ReasonRequestTimeout:
+		return f.Class == llm.ClassCancelled
+	default:
+		return false
+	}
 }
 
 // openFor is how long the failure itself asks for the target to be left alone
@@ -76,11 +89,19 @@ func (b *CircuitBreaker) openFor(key string, f *llm.Failure) time.Duration {
 	return f.RetryAfter
 }
 
-// probing keeps the lease of a probe while the call is inside its own deadline
-// (R11) and reports a stream's first token as the verdict, so that a long
-// answer does not hold recovery back (R18). What reaches this emit is committed.
-func probing(call *llm.Call, permit *breaker.Permit, emit llm.Emit) llm.Emit {
-	if !call.Deadline.IsZero() {
+// told tells the permit what it wants to know of the call: how long it may take,
+// so that the lease of a probe is kept while the call is inside its own deadline
+// (R11); when it is slow (R20); and the first token of a stream, which ends the
+// wait for an answer and is the verdict of a probe, so that a long answer does
+// not hold recovery back (R18). What reaches this emit is committed.
+func (b *CircuitBreaker) told(key string, call *llm.Call, permit *breaker.Permit, emit llm.Emit) llm.Emit {
+	if !permit.Probe() && !permit.Watched() {
+		return emit
+	}
+	if permit.Watched() {
+		permit.SlowAfter(b.slowAfter(key, call.Facts))
+	}
+	if permit.Probe() && !call.Deadline.IsZero() {
 		permit.Within(time.Until(call.Deadline))
 	}
 	told := false

@@ -42,7 +42,7 @@ func guard(t *testing.T, settings breaker.Settings, policy pipeline.Policy, u *u
 	quota := func(string) time.Duration { return 10 * time.Minute }
 	runs := new(records)
 	return &guarded{t: t, circuits: circuits, u: u, runs: runs, handle: wrap(t, terminal(u, policy).Handle,
-		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil), pipeline.NewUsage(priced), pipeline.NewCircuitBreaker(circuits, quota))}
+		pipeline.NewTelemetry(runs), pipeline.NewFallback(nil, nil), pipeline.NewUsage(priced), pipeline.NewCircuitBreaker(circuits, quota, slowAfter))}
 }
 
 // call sends one call for alpha and returns the attempt's row and the error.

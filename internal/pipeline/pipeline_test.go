@@ -20,7 +20,7 @@ func TestStack_Order_CF_P1(t *testing.T) {
 
 	stack, err := pipeline.New(
 		terminal(script(alpha, answers(0)), pipeline.Policy{}).Handle,
-		pipeline.NewCircuitBreaker(nil, nil),
+		pipeline.NewCircuitBreaker(nil, nil, nil),
 		pipeline.NewTelemetry(nil),
 		pipeline.NewUsage(nil),
 		pipeline.NewFallback(nil, nil),

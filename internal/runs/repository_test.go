@@ -290,12 +290,12 @@ func TestEventsOfACircuitComeNewestFirst(t *testing.T) {
 		{
 			Node: "node-1", BootID: boot, Seq: 2, At: noon.Add(time.Minute), Provider: "alpha", Model: "m1", Region: "r1",
 			FromState: "open", ToState: "half_open", Reason: "half_open",
-			Counts: json.RawMessage(`{"calls": 0, "failures": 0, "consecutive_failures": 0}`), Actor: "breaker",
+			Counts: json.RawMessage(`{"slow": 0, "calls": 0, "failures": 0, "consecutive_failures": 0}`), Actor: "breaker",
 		},
 		{
 			Node: "node-1", BootID: boot, Seq: 1, At: noon, Provider: "alpha", Model: "m1", Region: "r1",
 			FromState: "closed", ToState: "open", Reason: "consecutive",
-			Counts: json.RawMessage(`{"calls": 5, "failures": 5, "consecutive_failures": 5}`), OpenForMs: ptr(int64(30000)), Actor: "breaker",
+			Counts: json.RawMessage(`{"slow": 0, "calls": 5, "failures": 5, "consecutive_failures": 5}`), OpenForMs: ptr(int64(30000)), Actor: "breaker",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -95,7 +95,7 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 			t.Errorf("%s: there %t, value %v, want it to be there at zero", name, ok, value)
 		}
 	}
-	for _, name := range []string{"provider_health_score", "circuit_failure_rate"} {
+	for _, name := range []string{"provider_health_score", "circuit_failure_rate", "circuit_slow_call_rate"} {
 		if got, ok := all[name+`{model="m1",provider="alpha",region="r1"}`]; !ok || !math.IsNaN(got) {
 			t.Errorf("%s without data: there %t, value %v, want NaN", name, ok, got)
 		}
@@ -225,7 +225,7 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 	m.ReadFrom(Sources{
 		Circuits: func() []breaker.Snapshot {
 			return []breaker.Snapshot{
-				{Key: alpha.Key(), State: breaker.Open, FailureRate: new(0.75), Rejected: 130, Probes: 3, Stale: 2},
+				{Key: alpha.Key(), State: breaker.Open, FailureRate: new(0.75), SlowRate: new(0.5), Rejected: 130, Probes: 3, Stale: 2},
 				{Key: "something else", State: breaker.Open},
 			}
 		},
@@ -239,6 +239,7 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 	want := map[string]float64{
 		`circuit_state{model="m1",provider="alpha",region="r1"}`:                                                                      1,
 		`circuit_failure_rate{model="m1",provider="alpha",region="r1"}`:                                                               0.75,
+		`circuit_slow_call_rate{model="m1",provider="alpha",region="r1"}`:                                                             0.5,
 		`circuit_rejected_calls_total{model="m1",provider="alpha",region="r1"}`:                                                       130,
 		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`:                                                               3,
 		`circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`:                                                        2,

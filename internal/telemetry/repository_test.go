@@ -207,7 +207,7 @@ func TestCircuitEventsAreStored(t *testing.T) {
 	want := map[string]string{
 		"node": "node-1", "boot_id": boot.String(), "seq": "1", "at": "2026-03-14T12:00:00+00:00",
 		"provider": "alpha", "model": "m1", "region": "r1", "from_state": "closed", "to_state": "open", "reason": "consecutive",
-		"counts": `{"calls": 7, "failures": 5, "consecutive_failures": 5}`, "open_for_ms": "30000", "actor": "breaker",
+		"counts": `{"slow": 0, "calls": 7, "failures": 5, "consecutive_failures": 5}`, "open_for_ms": "30000", "actor": "breaker",
 	}
 	if diff := cmp.Diff(want, row(t, db, "SELECT * FROM circuit_events WHERE seq = 1")); diff != "" {
 		t.Errorf("opening (-want +got):\n%s", diff)

@@ -31,9 +31,9 @@ type scraped struct {
 	queue   atomic.Pointer[func() int]
 	alarms  func() []Alarm
 
-	state, rate, rejected, probes, stale *prometheus.Desc
-	health, queueLength, degraded        *prometheus.Desc
-	alarm                                *prometheus.Desc
+	state, rate, slowRate, rejected, probes, stale *prometheus.Desc
+	health, queueLength, degraded                  *prometheus.Desc
+	alarm                                          *prometheus.Desc
 }
 
 func newScraped() *scraped {
@@ -44,6 +44,7 @@ func newScraped() *scraped {
 	return &scraped{
 		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open.", perTarget),
 		rate:        desc("circuit_failure_rate", "Share of failures in the window of a circuit, or of those that opened it; NaN below min_calls.", perTarget),
+		slowRate:    desc("circuit_slow_call_rate", "Share of slow calls in the window of a circuit, or of those that opened it; NaN below min_calls and where slow calls open nothing.", perTarget),
 		rejected:    desc("circuit_rejected_calls_total", "Calls that a circuit did not admit.", perTarget),
 		probes:      desc("circuit_probes_total", "Calls that a half-open circuit admitted as probes.", perTarget),
 		stale:       desc("circuit_stale_results_total", "Outcomes of calls that were admitted before the circuit's last transition.", perTarget),
@@ -56,7 +57,7 @@ func newScraped() *scraped {
 
 // Describe implements prometheus.Collector.
 func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.rate, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded, s.alarm} {
+	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded, s.alarm} {
 		descs <- d
 	}
 }
@@ -103,7 +104,8 @@ func (s *scraped) collectTarget(metrics chan<- prometheus.Metric, t llm.Target, 
 		metrics <- prometheus.MustNewConstMetric(d, kind, value, t.Provider, t.Model, t.Region)
 	}
 	send(s.state, prometheus.GaugeValue, float64(c.State))
-	send(s.rate, prometheus.GaugeValue, rate(c))
+	send(s.rate, prometheus.GaugeValue, orNaN(c.FailureRate))
+	send(s.slowRate, prometheus.GaugeValue, orNaN(c.SlowRate))
 	send(s.rejected, prometheus.CounterValue, float64(c.Rejected))
 	send(s.probes, prometheus.CounterValue, float64(c.Probes))
 	send(s.stale, prometheus.CounterValue, float64(c.Stale))
@@ -132,12 +134,12 @@ func circuitsByTarget(sources Sources) map[llm.Target]breaker.Snapshot {
 	return circuits
 }
 
-// rate is not a number while there are too few calls to speak of one.
-func rate(c breaker.Snapshot) float64 {
-	if c.FailureRate == nil {
+// orNaN is not a number while there are too few calls to speak of a rate.
+func orNaN(rate *float64) float64 {
+	if rate == nil {
 		return math.NaN()
 	}
-	return *c.FailureRate
+	return *rate
 }
 
 // score is not a number while nothing is known: neither zero, which is sick,

@@ -208,6 +208,7 @@ func knownTransitions() []transition {
 	return []transition{
 		{breaker.Closed, breaker.Open, breaker.ReasonConsecutive},
 		{breaker.Closed, breaker.Open, breaker.ReasonFailureRate},
+		{breaker.Closed, breaker.Open, breaker.ReasonSlowRate},
 		{breaker.Closed, breaker.Open, breaker.ReasonRetryAfter},
 		{breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen},
 		{breaker.HalfOpen, breaker.Open, breaker.ReasonRetryAfter},

@@ -16,7 +16,9 @@ type Circuit struct {
 	RetryAfterMS        int      `json:"retry_after_ms"`
 	Calls               int      `json:"calls"`
 	Failures            int      `json:"failures"`
+	Slow                int      `json:"slow"`
 	FailureRate         *float64 `json:"failure_rate"`
+	SlowCallRate        *float64 `json:"slow_call_rate"`
 	ConsecutiveFailures int      `json:"consecutive_failures"`
 	Rejected            int      `json:"rejected"`
 	Policy              string   `json:"policy"`

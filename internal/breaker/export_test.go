@@ -1,0 +1,4 @@
+package breaker
+
+// Sweep lets the sweeper look once, without its goroutine.
+func Sweep(r *Registry) { r.tend() }
