@@ -14,7 +14,7 @@ type CircuitBreaker struct {
 	Window             Window        `yaml:"window" doc:"The calls that the shares are taken of."`
 	MinCalls           int           `yaml:"min_calls" check:"min=1" doc:"Calls that the window must show before a share of them counts; never more than it can hold."`
 	Cooldown           time.Duration `yaml:"cooldown" check:"over=0s" doc:"How long a circuit stays open the first time."`
-	CooldownMultiplier float64       `yaml:"cooldown_multiplier" check:"min=1" doc:"By how much each further opening is longer."`
+	CooldownMultiplier float64       `yaml:"cooldown_multiplier" check:"min=1,max=1000" doc:"By how much each further opening is longer."`
 	MaxCooldown        time.Duration `yaml:"max_cooldown" check:"over=0s" doc:"Longest cooldown before jitter."`
 	CooldownJitter     float64       `yaml:"cooldown_jitter" check:"min=0,max=1" doc:"Largest share added to a cooldown at random."`
 	MaxRetryAfter      time.Duration `yaml:"max_retry_after" check:"over=0s" doc:"Longest Retry-After of a provider that is honoured."`
