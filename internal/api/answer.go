@@ -23,7 +23,9 @@ type answer struct {
 	clocks  *clocks
 	call    *llm.Call
 
-	committed bool // part of the answer was sent; for the call's goroutine
+	// For the call's goroutine.
+	committed bool // part of a stream was sent
+	delivered bool // all of the answer was sent, or as much as the client took
 
 	// Guarded by clocks.writing.
 	begun   bool      // the headers of a stream are fixed: an error is an event from now on
@@ -142,8 +144,52 @@ func lostBecause(err error) error {
 	return llm.ErrClientLeft
 }
 
-// finish flushes what the last event left behind.
-func (a *answer) finish() { _ = a.send(nil, true) }
+// deliver sends what a call that has succeeded owes its client still: a whole
+// answer, or what the last event of a stream left behind. Returns the failure of
+// a client that cannot be reached, so that it is recorded as what it is. Nothing
+// is sent twice, and nothing of what is no answer.
+func (a *answer) deliver(result *llm.Result) error {
+	a.settle()
+	switch {
+	case a.delivered:
+		return nil
+	case a.committed:
+		a.delivered = true
+		return a.undelivered(a.send(nil, true))
+	case a.begun || result == nil || result.Body == nil:
+		return nil
+	}
+	if err := a.clocks.commit(); err != nil {
+		return a.undelivered(err)
+	}
+	a.delivered = true
+	return a.undelivered(a.sendAnswer(result))
+}
+
+// sendAnswer sends a whole answer. Returns why the call has ended before it was
+// sent.
+func (a *answer) sendAnswer(result *llm.Result) error {
+	a.clocks.writing.Lock()
+	defer a.clocks.writing.Unlock()
+	sayServed(a.w.Header(), a.call.Signals.Reached(), result.Target)
+	err := sendWhole(a.clocks.ctx, a.w, a.clocks.limits.WriteTimeout, http.StatusOK, contentTypeOf(result), result.Body)
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(a.clocks.ctx); cause != nil {
+		return cause
+	}
+	a.lose(err)
+	return a.lost
+}
+
+// undelivered is the failure of a call whose client was not reached, or nil.
+func (a *answer) undelivered(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return &llm.Failure{Class: llm.ClassCancelled, Reason: llm.CancelReason(cause), Target: a.inHand(), Err: cause}
+}
 
 // cut ends a stream with one error event and without the dialect's end mark, so
 // that it cannot be taken for a whole answer.
@@ -153,12 +199,12 @@ func (a *answer) cut(message string) {
 	}), true)
 }
 
-// statusOf says which status the client gets for an error; the status of a
-// stream went with its headers. Who asks has to be told the truth, so it is
+// statusOf says which status the client gets for an error; that of an answer
+// which has begun went with its headers. Who asks has to be told the truth, so it is
 // settled from here on.
 func (a *answer) statusOf(err error) int {
 	a.settle()
-	if a.begun {
+	if a.begun || a.delivered {
 		return http.StatusOK
 	}
 	return statusOf(err)

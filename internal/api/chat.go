@@ -87,23 +87,22 @@ func badRequest(err error) error {
 // run runs the call and writes what comes of it.
 func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clocks) {
 	out := newAnswer(c.Response(), clocks, call)
-	call.StatusOf = out.statusOf
+	call.StatusOf, call.Deliver = out.statusOf, out.deliver
 	defer out.settle() // also when the server's own way to drop a connection goes by
 	result, err := d.guard(clocks.ctx, handle, call, out.emit)
 	out.settle()
-	if err == nil && !out.committed && (out.begun || result == nil || result.Body == nil) {
+	if err == nil {
+		err = out.deliver(result) // a pipeline that records nothing need not have done it
+	}
+	if err == nil && !out.delivered {
 		err = errors.New("the pipeline returned neither an answer nor an error")
 	}
 
-	limit := clocks.limits.WriteTimeout
 	switch {
-	case err == nil && out.committed:
-		out.finish()
 	case err == nil:
-		sayServed(c.Response().Header(), call.Signals.Reached(), result.Target)
-		sendWhole(c.Response(), limit, http.StatusOK, contentTypeOf(result), result.Body)
 	case out.committed:
 		out.cut(describeCut(err))
+	case out.delivered: // a whole answer that was cut off; its length tells the client
 	default:
 		f := judged(call, err)
 		logUnexpected(d.Log, c, err, f)
@@ -112,7 +111,7 @@ func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clock
 			return
 		}
 		sayServed(c.Response().Header(), call.Signals.Reached(), answeredBy(err))
-		sendFault(c.Response(), limit, f)
+		sendFault(c.Response(), clocks.limits.WriteTimeout, f)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestTheCallHoldsWhatTheRequestSaid(t *testing.T) {
 		FallbackOn: llm.DefaultFallback(), Timeouts: llm.Timeouts{Idle: time.Minute},
 		Signals: &llm.Signals{},
 	}
-	ignored := cmpopts.IgnoreFields(llm.Call{}, "RunID", "Traceparent", "ReceivedAt", "Deadline", "Facts", "StatusOf")
+	ignored := cmpopts.IgnoreFields(llm.Call{}, "RunID", "Traceparent", "ReceivedAt", "Deadline", "Facts", "StatusOf", "Deliver")
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}

@@ -29,7 +29,7 @@ func (a *admin) config(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("show the configuration: %w", err)
 	}
-	sendWhole(c.Response(), writeLimit, http.StatusOK, contentJSON, body)
+	_ = sendWhole(c.Request().Context(), c.Response(), writeLimit, http.StatusOK, contentJSON, body)
 	return nil
 }
 

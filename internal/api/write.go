@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,15 +26,30 @@ const contentJSON = "application/json"
 // of calls have write_timeout.
 const writeLimit = 30 * time.Second
 
-// sendWhole writes one whole body within a time limit. A client that does not
-// take it is gone: there is nobody left to be told.
-func sendWhole(w *echo.Response, limit time.Duration, status int, contentType string, body []byte) {
-	_ = controlOf(w).SetWriteDeadline(time.Now().Add(limit))
+// piece is how much of a body has the time limit to itself: a client that takes
+// a long body slowly, but takes it, is served to its end.
+const piece = 64 << 10
+
+// sendWhole writes one whole body, each piece of it within a time limit, while ctx
+// lasts. Returns why it could not.
+func sendWhole(ctx context.Context, w *echo.Response, limit time.Duration, status int, contentType string, body []byte) error {
+	control := controlOf(w)
+	begin := func() { _ = control.SetWriteDeadline(time.Now().Add(limit)) }
 	header := w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
+	begin()
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	for part := range slices.Chunk(body, piece) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		begin()
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return control.Flush()
 }
 
 // sendFault writes a fault in the envelope of the dialect.
@@ -42,7 +59,7 @@ func sendFault(w *echo.Response, limit time.Duration, f *fault) {
 		body = openai.AppendError(nil, openai.Error{Message: f.message, Type: f.kind, Param: f.param, Code: f.code})
 	}
 	sayRetry(w.Header(), f.status, f.wait)
-	sendWhole(w, limit, f.status, contentJSON, body)
+	_ = sendWhole(context.Background(), w, limit, f.status, contentJSON, body) // nobody is left to be told
 }
 
 // sendJSON writes a value that the gateway made.
@@ -51,6 +68,6 @@ func sendJSON(c echo.Context, status int, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	sendWhole(c.Response(), writeLimit, status, contentJSON, append(body, '\n'))
+	_ = sendWhole(context.Background(), c.Response(), writeLimit, status, contentJSON, append(body, '\n')) // nobody is left to be told
 	return nil
 }

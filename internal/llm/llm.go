@@ -79,6 +79,10 @@ type Call struct {
 	// StatusOf returns the HTTP status that the client gets for an error, so
 	// that telemetry can record it. The api sets it.
 	StatusOf func(error) int
+	// Deliver sends the client what is left of the answer to a call that has
+	// succeeded, so that telemetry records whether the client got it. Returns the
+	// *Failure of a client that could not be reached. The api sets it.
+	Deliver func(*Result) error
 
 	Signals *Signals
 }

@@ -34,6 +34,7 @@ func newCall(targets ...llm.Target) *llm.Call {
 		Targets:        targets,
 		FallbackOn:     llm.DefaultFallback(),
 		StatusOf:       func(error) int { return 502 },
+		Deliver:        func(*llm.Result) error { return nil },
 		Signals:        &llm.Signals{},
 	}
 }

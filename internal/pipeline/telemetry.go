@@ -26,18 +26,24 @@ func (t *Telemetry) Name() string { return "telemetry" }
 // Priority puts it outermost: what nobody inside sees is recorded here.
 func (t *Telemetry) Priority() int { return priorityTelemetry }
 
-// Wrap records the run after next. A panic is recorded as the failure it is for
+// Wrap records the run after next, when the client has the answer: one that it
+// does not get is no success. A panic is recorded as the failure it is for
 // the client and goes on to whoever serves the call, with its stack.
 func (t *Telemetry) Wrap(next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
 		returned := false
+		var ready time.Time
 		defer func() {
 			if !returned {
 				err = panicked(llm.Target{})
 			}
-			t.record(call, result, err)
+			t.record(call, result, err, ready)
 		}()
 		result, err = next(ctx, call, emit)
+		ready = time.Now()
+		if err == nil {
+			err = call.Deliver(result)
+		}
 		returned = true
 		return result, err
 	}
@@ -45,14 +51,19 @@ func (t *Telemetry) Wrap(next Handler) Handler {
 
 // record never costs the client its answer: a recorder that panics loses the
 // run, and nothing else.
-func (t *Telemetry) record(call *llm.Call, result *llm.Result, err error) {
+func (t *Telemetry) record(call *llm.Call, result *llm.Result, err error, ready time.Time) {
 	defer func() { _ = recover() }()
-	t.recorder.Record(newRun(call, result, err, time.Now()))
+	now := time.Now()
+	if ready.IsZero() {
+		ready = now
+	}
+	t.recorder.Record(newRun(call, result, err, ready, now))
 }
 
-func newRun(call *llm.Call, result *llm.Result, err error, now time.Time) llm.Run {
+// newRun is the row of a call that was answered at ready and over at now. What
+// the client took between them is no overhead of the gateway's.
+func newRun(call *llm.Call, result *llm.Result, err error, ready, now time.Time) llm.Run {
 	signals := call.Signals
-	latency := now.Sub(call.ReceivedAt)
 	run := llm.Run{
 		RunID:          call.RunID,
 		CorrelationID:  call.CorrelationID,
@@ -66,8 +77,8 @@ func newRun(call *llm.Call, result *llm.Result, err error, now time.Time) llm.Ru
 		RequestedModel: call.RequestedModel,
 		Outcome:        llm.RunOutcomeOf(err),
 		HTTPStatus:     statusOf(call, err),
-		Latency:        latency,
-		Overhead:       max(0, latency-signals.UpstreamTime),
+		Latency:        now.Sub(call.ReceivedAt),
+		Overhead:       max(0, ready.Sub(call.ReceivedAt)-signals.UpstreamTime),
 		Streamed:       call.Facts.Stream,
 		Attempts:       signals.Attempts,
 	}
