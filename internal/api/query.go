@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 )
@@ -32,6 +33,8 @@ func queryOf(c echo.Context, allowed ...string) *query {
 			q.fail(name, "There is no parameter %q here; use %s.", name, list(allowed))
 		case len(given) > 1:
 			q.fail(name, "The parameter %q is given more than once.", name)
+		case !plainText(given[0]):
+			q.fail(name, "The parameter %q holds a NUL or bytes that are no UTF-8, which nothing recorded does.", name)
 		}
 	}
 	return q
@@ -45,6 +48,10 @@ func (q *query) fail(name, format string, args ...any) {
 		q.err = invalidValue(name, fmt.Sprintf(format, args...))
 	}
 }
+
+// plainText reports whether a text can be stored, and so be asked for: Postgres
+// keeps UTF-8 without NUL.
+func plainText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func (q *query) text(name string) string { return q.values.Get(name) }
 
@@ -70,14 +77,14 @@ func (q *query) number(name string, least, most, otherwise int64) int64 {
 	return n
 }
 
-// instant reads a time; absent is zero.
+// instant reads a time; absent is zero, so that instant cannot be asked for.
 func (q *query) instant(name string) time.Time {
 	value := q.values.Get(name)
 	if value == "" {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	if err != nil || t.Year() < 1 || t.IsZero() {
 		q.fail(name, "%s must be a time such as 2026-01-31T15:04:05Z (RFC 3339; a + is percent-encoded as %%2B).", name)
 	}
 	return t.UTC()

@@ -91,6 +91,9 @@ func TestAFilterThatIsNotUnderstoodIsRefused(t *testing.T) {
 		"?color=blue": "color", "?from=yesterday": "from", "?to=2026-01-02": "to", "?outcome=fine": "outcome",
 		"?class=weather": "class", "?limit=0": "limit", "?limit=501": "limit", "?limit=ten": "limit",
 		"?outcome=failure&outcome=success": "outcome", "?from=%zz": "",
+		"?correlation_id=%00": "correlation_id", "?correlation_id=a%FFb": "correlation_id", "?configuration=chat%00": "configuration",
+		"?provider=%C3": "provider", "?cursor=%00": "cursor", "?class=%ED%A0%80": "class",
+		"?to=0001-01-01T00:00:00Z": "to", "?from=0001-01-01T01:00:00%2B01:00": "from", "?to=0000-12-31T00:00:00Z": "to",
 	}
 	c := setupAdmin(t)
 	for query, param := range tests {
