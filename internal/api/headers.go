@@ -66,6 +66,10 @@ func roundUp(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) 
 
 // callerTimeout reads X-Breakwater-Timeout; absent is 0.
 func callerTimeout(header http.Header) (time.Duration, error) {
+	values := header.Values(headerTimeout)
+	if len(values) > 1 {
+		return 0, invalidValue(headerTimeout, "the header X-Breakwater-Timeout is given more than once; send one")
+	}
 	value := header.Get(headerTimeout)
 	if value == "" {
 		return 0, nil

@@ -42,12 +42,12 @@ func identityOf(c echo.Context) identity {
 	return id
 }
 
-// correlationID takes the caller's id over if it is 1 to 128 visible ASCII
-// characters; anything else could forge a log line or a header, so it is
-// ignored and a new id is minted.
+// correlationID takes the caller's id over if it is one of 1 to 128 visible ASCII
+// characters; anything else could forge a log line or a header, and of several
+// none is the right one, so they are ignored and a new id is minted.
 func correlationID(header http.Header) string {
-	if id := header.Get(headerCorrelationID); visibleASCII(id) && len(id) <= 128 {
-		return id
+	if ids := header.Values(headerCorrelationID); len(ids) == 1 && visibleASCII(ids[0]) && len(ids[0]) <= 128 {
+		return ids[0]
 	}
 	return uuid.Must(uuid.NewV7()).String()
 }

@@ -50,6 +50,7 @@ func TestARefusedRequestIsToldWhyAndCounted(t *testing.T) {
 		"over max_body":           {"POST", chat, strings.Repeat(" ", 1<<20+1), nil, 413, "invalid_request_error", "request_too_large", "", ""},
 		"a malformed time limit":  {"POST", chat, chatBody, http.Header{"X-Breakwater-Timeout": {"30"}}, 400, "invalid_request_error", "invalid_value", "X-Breakwater-Timeout", ""},
 		"a time limit of zero":    {"POST", chat, chatBody, http.Header{"X-Breakwater-Timeout": {"0s"}}, 400, "invalid_request_error", "invalid_value", "X-Breakwater-Timeout", ""},
+		"two time limits":         {"POST", chat, chatBody, http.Header{"X-Breakwater-Timeout": {"30s", "1s"}}, 400, "invalid_request_error", "invalid_value", "X-Breakwater-Timeout", ""},
 		"an unknown path":         {"POST", "/v1/nothing", `{}`, nil, 404, "invalid_request_error", "unknown_url", "", "false"},
 		"the root":                {"GET", "/", ``, nil, 404, "invalid_request_error", "unknown_url", "", "false"},
 		"ADM-08 no metrics here":  {"GET", "/metrics", ``, nil, 404, "invalid_request_error", "unknown_url", "", "false"},

@@ -94,6 +94,7 @@ func TestACorrelationIdIsTakenOverOnlyWhenItIsHarmless(t *testing.T) {
 		"beyond ASCII":           {"caf\u00e9", 200, ""},
 		"folded over two lines":  {"a\r\n {\"level\":\"error\"}", 200, ""},
 		"empty":                  {"", 200, ""},
+		"two of them":            {"a\r\nX-Correlation-ID: b", 200, ""},
 		"a bare CR":              {"a\rb", 400, ""},
 		"a line of its own":      {"a\r\n{\"level\" \"error\"}", 400, ""},
 	}
@@ -113,7 +114,7 @@ func TestACorrelationIdIsTakenOverOnlyWhenItIsHarmless(t *testing.T) {
 		})
 	}
 	server.Close()
-	checkLog(t, g.log.String(), 9)
+	checkLog(t, g.log.String(), 10)
 }
 
 // raw sends a chat request with a correlation header that no client would send.
