@@ -67,12 +67,6 @@ func notFound(format string, args ...any) *fault {
 	return &fault{row: rowNotFound, message: fmt.Sprintf(format, args...)}
 }
 
-// malformed tells an operator what is wrong with a JSON body. The decoder's
-// words are about the operator's own bytes, so they may be shown.
-func malformed(err error) *fault {
-	return &fault{row: rowInvalidJSON, message: fmt.Sprintf("The body is not what is expected here: %v.", err)}
-}
-
 func misdirected(host string) *fault {
 	return &fault{row: rowMisdirected,
 		message: fmt.Sprintf("This listener does not answer to the host %q; reach it as localhost or by its loopback address.", host)}
