@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -27,6 +28,8 @@ func (c serveCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	log, level := app.NewLogger(cfg.Log, std.Err)
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(app.StandardLog(log)) // what the HTTP client says is not all ours to show
 	if triggers.unwatched != nil {
 		log.Warn("configuration file is not watched, send SIGHUP after a change", "error", triggers.unwatched)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 type running struct {
 	process *os.Process
 	path    string
+	data    string
 	admin   string
 	lines   chan line
 	ended   chan error
@@ -31,6 +33,7 @@ type running struct {
 // line is as much of a line of the log as the tests look at.
 type line struct {
 	Level, Msg, Trigger, Error string
+	Data                       string `json:"listen"`
 	Admin                      string `json:"admin_listen"`
 }
 
@@ -73,7 +76,8 @@ func serve(t *testing.T, window string) *running {
 			t.Errorf("the program ended with %v", err)
 		}
 	})
-	r.admin = "http://" + r.await(t, "listening").Admin
+	at := r.await(t, "listening")
+	r.data, r.admin = "http://"+at.Data, "http://"+at.Admin
 	return r
 }
 
@@ -238,4 +242,59 @@ func TestTheProgramOutlivesAFileThatCannotBeRead(t *testing.T) {
 	r.write(t, served("2m"))
 	r.await(t, "configuration reloaded")
 	pipe()
+}
+
+// garbled answers a request and goes on talking when nothing was asked.
+func garbled(t *testing.T) (url string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		served.Wait()
+	})
+	served.Go(func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			return
+		}
+		const answer = `{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%sUNASKED sk-secret\r\n\r\n", len(answer), answer)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	return "http://" + listener.Addr().String() + "/v1"
+}
+
+// What the HTTP client did not understand of an upstream is nobody's to read.
+func TestTheProgramShowsNothingOfUnaskedAnswers(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "1m")
+	text := strings.Replace(served("2m"), "format: json", "format: json, level: debug", 1)
+	r.write(t, strings.Replace(text, "http://127.0.0.1:1/v1", garbled(t), 1))
+	r.await(t, "configuration reloaded")
+	resp, err := http.Post(r.data+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"chat","messages":[{"role":"user","content":"hello"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case l := <-r.lines:
+			if strings.Contains(l.Msg, "sk-secret") || strings.Contains(l.Msg, "Unsolicited") {
+				t.Fatalf("an upstream's bytes are in the log: %s", l.Msg)
+			}
+			if strings.Contains(l.Msg, "standard library") {
+				return
+			}
+		case <-timeout:
+			t.Fatal("nothing was reported")
+		}
+	}
 }
