@@ -22,12 +22,13 @@ const (
 type listener struct {
 	name   string
 	addr   string // as configured; may end in :0
+	log    *slog.Logger
 	server *http.Server
 	bound  net.Listener
 }
 
 func newListener(name, addr string, handler http.Handler, log *slog.Logger) *listener {
-	return &listener{name: name, addr: addr, server: &http.Server{
+	return &listener{name: name, addr: addr, log: log, server: &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
@@ -42,7 +43,7 @@ func (l *listener) listen() error {
 	if err != nil {
 		return fmt.Errorf("listen for server.%s: %w; choose another address or stop who has it", l.name, err)
 	}
-	l.bound = bound
+	l.bound = &accepting{Listener: bound, name: l.name, log: l.log}
 	return nil
 }
 
