@@ -24,7 +24,8 @@ server: {max_body: 3MiB, max_inflight_bytes: 5MiB, request_timeout: 11s, max_str
 database: {private: true}
 auth: {mode: open}
 circuit_breaker: {failure_threshold: 3, cooldown: 29s, cooldown_multiplier: 3, max_cooldown: 31m, cooldown_jitter: 0.5,
-  max_retry_after: 37m, quota_cooldown: 41m, half_open_calls: 7, success_threshold: 4, max_half_open: 43s, lease: 47s, step_decay: 53s}
+  max_retry_after: 37m, quota_cooldown: 41m, half_open_calls: 7, success_threshold: 4, max_half_open: 43s, lease: 47s, step_decay: 53s,
+  slow_call_rate_threshold: 0.4, count_slow_cancels: false}
 providers:
   alpha:
     kind: simulated
@@ -118,6 +119,7 @@ func TestEverySettingReachesTheBreaker(t *testing.T) {
 		Enabled: true, FailureThreshold: 3, Cooldown: 29 * time.Second, CooldownMultiplier: 3, MaxCooldown: 31 * time.Minute,
 		CooldownJitter: 0.5, MaxRetryAfter: 37 * time.Minute, HalfOpenCalls: 7, SuccessThreshold: 4,
 		MaxHalfOpen: 43 * time.Second, Lease: 47 * time.Second, StepDecay: 53 * time.Second,
+		SlowRate: 400_000, SlowCancels: false,
 		FailureRate: got.FailureRate, RateTest: got.RateTest, Window: got.Window, MinCalls: got.MinCalls, // TestBreakerSettings
 		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
 	}

@@ -204,7 +204,7 @@ func circuitOpensAtItsThresholdAndNotBefore(t *testing.T) {
 		equal(t, "rate", circuit.FailureRate, new(0.9))
 		opening := transitions(t, g, "closed open")[0]
 		equal(t, "event", opening.Only(apptest.Row{"reason": nil}), apptest.Row{"reason": "failure_rate"})
-		equal(t, "counts", fmt.Sprint(opening["counts"]), fmt.Sprint(map[string]any{"calls": 10, "failures": 9, "consecutive_failures": 0}))
+		equal(t, "counts", fmt.Sprint(opening["counts"]), fmt.Sprint(map[string]any{"calls": 10, "failures": 9, "slow": 0, "consecutive_failures": 0}))
 		g.AwaitMetric(t, `breakwater_circuit_failure_rate{model="m1",provider="alpha",region="r1"}`, "0.9")
 	})
 	t.Run("streak", func(t *testing.T) {
