@@ -129,6 +129,18 @@ func (o *other) kill(t *testing.T) {
 	o.cmd.Wait()
 }
 
+// putProgram writes a file that can be executed at once. A child that another
+// test forks meanwhile would hold it open for writing, and the system would call
+// it busy; the lock keeps forks away.
+func putProgram(t *testing.T, path string, text []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // asOrdinary makes the process run as an ordinary user, from a copy of the
 // program that they can get at.
 func (o *other) asOrdinary(t *testing.T, acc account) *other {
@@ -139,9 +151,7 @@ func (o *other) asOrdinary(t *testing.T, acc account) *other {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	putProgram(t, program, text)
 	o.cmd.Path, o.cmd.Args = program, []string{program}
 	o.cmd.Dir = dir
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: acc.credential()}

@@ -18,9 +18,7 @@ func fake(t *testing.T, says string) string {
 	}
 	script := fmt.Sprintf("#!/bin/sh\necho '%s'\n", says)
 	for _, name := range []string{"postgres", "initdb"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		putProgram(t, filepath.Join(dir, name), []byte(script))
 	}
 	return dir
 }
