@@ -39,7 +39,7 @@ func classify(status int, c wire.Complaint) verdict {
 	return verdict{class, reason}
 }
 
-func TestClassifyByStatus(t *testing.T) { // CLS-11, CF-C2
+func TestClassifyByStatus(t *testing.T) { // CLS-11, CF-A2, CF-C2
 	t.Parallel()
 	tests := map[verdict][]int{
 		redirected:     {300, 301, 302, 304, 307, 308},

@@ -50,6 +50,7 @@ func insertRuns(t *testing.T, db DB, runs ...llm.Run) {
 	}
 }
 
+// CF-T1, CF-T5, CF-T21: booleans too; no cache means no hit.
 func TestEveryColumnOfARunIsStored(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
