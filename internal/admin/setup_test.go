@@ -164,7 +164,7 @@ func incident(now time.Time) *world {
 				Calls: 12, Failures: 9, ConsecutiveFailures: 5, Rejected: 1304,
 			},
 		},
-		alarms: []telemetry.Alarm{{Provider: "mistral", Kind: llm.ClassAuth, Since: now.Add(-26 * time.Minute), Count: 42}},
+		alarms: []telemetry.Alarm{{Provider: "mistral", Kind: llm.ClassAuth, Since: now.Add(-26 * time.Hour), Count: 42}},
 	}
 	w.report = report(15*time.Minute,
 		figures("anthropic", "claude-sonnet-4-5", "eu", 0.94, 1840, 0.998, 912, 840, 2310),
