@@ -6,7 +6,7 @@
 // databases or wall clocks.
 //
 // The rules are in the pure core (machine.go, episode.go, streak.go, rate.go,
-// window.go, watch.go, cooldown.go): state and input and now give the next state and at
+// window.go, watch.go, cooldown.go, command.go): state and input and now give the next state and at
 // most one transition. The shell (registry.go, circuit.go, tab.go, permit.go,
 // sweep.go) holds the clock, the locks and the one ticker. A closed circuit
 // admits a call with one atomic load and counts its success with one atomic
@@ -24,6 +24,12 @@ const (
 	Open                  // refuses every call until its time is up
 	HalfOpen              // admits a few probes and refuses the rest
 
+	// The rest are set by a person and left by a command, or when their time is
+	// up.
+	ForcedOpen // refuses every call
+	Disabled   // admits every call and records nothing
+	Shadow     // admits every call, and tells when it would have opened
+
 	states // how many there are
 )
 
@@ -36,10 +42,22 @@ func (s State) String() string {
 		return "open"
 	case HalfOpen:
 		return "half_open"
+	case ForcedOpen:
+		return "forced_open"
+	case Disabled:
+		return "disabled"
+	case Shadow:
+		return "shadow"
 	default:
 		return "invalid"
 	}
 }
+
+// operated reports whether a person has set the state.
+func (s State) operated() bool { return s == ForcedOpen || s == Disabled || s == Shadow }
+
+// counts reports whether the ends of calls are counted in a window.
+func (s State) counts() bool { return s == Closed || s == Shadow }
 
 // Kind is what the end of a call says about its target. There are three,
 // because a caller who left or a bad request says nothing.

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +14,9 @@ type circuit struct {
 	key      string
 
 	word     atomic.Uint64
-	gate     atomic.Pointer[gate] // nil unless open
+	gate     atomic.Pointer[gate] // nil unless open or forced open
 	tab      atomic.Pointer[tab]  // nil while successes take the lock
-	due      atomic.Int64         // when the next calls under way become slow
+	due      atomic.Int64         // when time alone makes something due
 	rejected atomic.Uint64
 	tally    tally
 
@@ -31,6 +32,7 @@ type circuit struct {
 
 // gate is what an open circuit tells a caller, so that refusing needs no lock.
 type gate struct {
+	state          State
 	generation     uint64
 	cause          string
 	until, openFor time.Duration
@@ -39,7 +41,8 @@ type gate struct {
 
 // tally counts over the life of a circuit; the counters only ever grow.
 type tally struct {
-	neutrals, stale, expired, doubleDone, probes atomic.Uint64
+	neutrals, stale, expired, doubleDone atomic.Uint64
+	probes, probesWon, probesLost        atomic.Uint64
 }
 
 func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit {
@@ -77,7 +80,7 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if d.probe {
 		c.tally.probes.Add(1)
 	}
-	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, slot: d.slot}
+	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, lease: d.lease}
 	return nil
 }
 
@@ -85,7 +88,7 @@ func (c *circuit) acquire(w word, p *Permit) error {
 func (c *circuit) verdict(cl claim, k Kind) Settlement {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
-	if c.off {
+	if c.unruled() {
 		return Ignored
 	}
 	s, t := c.machine.settle(cl, Outcome{Kind: k}, in)
@@ -128,12 +131,12 @@ func (c *circuit) settle(cl claim, o Outcome) Settlement {
 }
 
 func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
-	if c.off {
+	if c.unruled() {
 		o = Outcome{Kind: Neutral} // gives a probe's slot back, counts nothing
 	}
 	c.catchUp(in)
 	s, t := c.machine.settle(cl, o, in)
-	c.count(s, o.Kind)
+	c.count(cl, s, o.Kind)
 	c.apply(t)
 	if s == Applied && o.Kind == Success {
 		c.openTab(in)
@@ -141,7 +144,15 @@ func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
 	return s
 }
 
-func (c *circuit) count(s Settlement, k Kind) {
+func (c *circuit) count(cl claim, s Settlement, k Kind) {
+	if cl.probe && s == Applied {
+		switch k {
+		case Success:
+			c.tally.probesWon.Add(1)
+		case Failure:
+			c.tally.probesLost.Add(1)
+		}
+	}
 	switch {
 	case s == Stale:
 		c.tally.stale.Add(1)
@@ -171,11 +182,18 @@ func (c *circuit) lock(in instant) instant {
 // who listen and to the sweeper. The caller holds mu.
 func (c *circuit) apply(t *transition) {
 	if t != nil {
+		c.registry.tell(c.key, t)
+	}
+	c.move(t)
+}
+
+// move is apply for a transition that nobody is told of.
+func (c *circuit) move(t *transition) {
+	if t != nil {
 		if t.to == Open {
 			c.opened = new(t.counts)
 		}
 		c.tally.expired.Add(uint64(t.expired))
-		c.registry.tell(c.key, t)
 	}
 	c.publish()
 	if t != nil && t.to == HalfOpen {
@@ -188,7 +206,7 @@ func (c *circuit) apply(t *transition) {
 func (c *circuit) publish() {
 	m := &c.machine
 	w := newWord(m.generation, m.state) | c.look()&evicted
-	if c.off {
+	if c.unruled() {
 		w |= off
 	} else if c.settings.SlowRate > 0 {
 		w |= watched
@@ -199,33 +217,80 @@ func (c *circuit) publish() {
 
 func (c *circuit) publishGate() {
 	m := &c.machine
-	if m.state != Open {
+	switch m.state {
+	case Open:
+		c.gate.Store(&gate{state: Open, generation: m.generation, cause: m.cause, until: m.openUntil, openFor: m.openFor})
+	case ForcedOpen:
+		c.gate.Store(&gate{state: ForcedOpen, generation: m.generation, until: cmp.Or(m.override.until, forever), openFor: forever})
+	default:
 		c.gate.Store(nil)
-		return
 	}
-	c.gate.Store(&gate{generation: m.generation, cause: m.cause, until: m.openUntil, openFor: m.openFor})
 }
+
+// unruled reports whether nothing governs the circuit: the settings say that it
+// is not enabled, and no person has said otherwise.
+func (c *circuit) unruled() bool { return c.off && !c.machine.state.operated() }
 
 func (c *circuit) refusal(d decision) *Refusal {
 	m := &c.machine
 	return &Refusal{
-		Key: c.key, State: m.state, Reason: d.reason, RetryAfter: wholeSeconds(d.retryAfter),
+		Key: c.key, State: m.state, Reason: d.reason, RetryAfter: truth(m.state, d.retryAfter),
 		Cause: m.cause, Generation: m.generation,
 	}
 }
 
 // refusal says the same to all who come in the same second.
 func (g *gate) refusal(key string, now time.Duration) *Refusal {
-	wait := wholeSeconds(min(g.until-now, g.openFor))
+	wait := g.wait(now)
 	if r := g.latest.Load(); r != nil && r.RetryAfter == wait {
 		return r
 	}
 	r := &Refusal{
-		Key: key, State: Open, Reason: ReasonCircuitOpen, RetryAfter: wait,
+		Key: key, State: g.state, Reason: ReasonCircuitOpen, RetryAfter: wait,
 		Cause: g.cause, Generation: g.generation,
 	}
 	g.latest.Store(r)
 	return r
+}
+
+// wait is how long the circuit is open still.
+func (g *gate) wait(now time.Duration) time.Duration {
+	if g.state == ForcedOpen && g.until == forever {
+		return 0
+	}
+	return truth(g.state, min(g.until-now, g.openFor))
+}
+
+// truth is what a refusal says of the wait: whole seconds, or nothing where a
+// person has said no time (R31).
+func truth(s State, wait time.Duration) time.Duration {
+	if s == ForcedOpen && wait == 0 {
+		return 0
+	}
+	return wholeSeconds(wait)
+}
+
+// command is the shell around machine.command. It returns false when the
+// circuit has been let go, so that another stands for its key.
+func (c *circuit) command(cmd Command) (bool, error) {
+	in := c.lock(c.registry.instant())
+	defer c.mu.Unlock()
+	if c.look()&evicted != 0 {
+		return false, nil
+	}
+	c.catchUp(in)
+	t, illegal := c.machine.command(cmd, in)
+	if illegal != nil {
+		illegal.Key = c.key
+		return true, illegal
+	}
+	if cmd.Reassert {
+		c.move(t)
+	} else {
+		c.apply(t)
+	}
+	c.publishDue()
+	return true, nil
 }
 
 // adopt takes the settings of a policy unless it has newer ones. They apply
@@ -252,9 +317,10 @@ func (c *circuit) snapshot() Snapshot {
 	s := Snapshot{
 		Key: c.key, Enabled: !c.off,
 		Rejected: c.rejected.Load(), Stale: c.tally.stale.Load(), DoubleDone: c.tally.doubleDone.Load(),
-		LeaseExpired: c.tally.expired.Load(), Probes: c.tally.probes.Load(), Neutral: c.tally.neutrals.Load(),
+		LeaseExpired: c.tally.expired.Load(), Neutral: c.tally.neutrals.Load(),
+		Probes: c.tally.probes.Load(), ProbeSuccesses: c.tally.probesWon.Load(), ProbeFailures: c.tally.probesLost.Load(),
 	}
-	if s.Enabled {
+	if s.Enabled || c.machine.state.operated() {
 		c.describe(&s, now)
 	}
 	return s
@@ -266,6 +332,10 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 	s.Since = time.Now().Add(-elapsed(now, m.since)).UTC()
 	s.RetryAfter = m.remaining(now)
 	s.Eligible = m.state == Open && s.RetryAfter == 0
+	s.Note, s.Actor = m.override.note, m.override.actor
+	if left := m.override.remaining(now); left > 0 {
+		s.Until = time.Now().Add(left).UTC()
+	}
 
 	counts := m.counts(now)
 	if m.state == Open {

@@ -1,13 +1,17 @@
 package breaker
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // episode is one stay in half-open. It hands out a fixed number of slots for
 // probes; a slot comes back only from a neutral probe (R10). An episode keeps
 // the number of slots and successes it began with when the settings change.
 type episode struct {
 	slots  []slot
-	needed int // successes that close
+	needed int    // successes that close
+	handed uint64 // leases so far
 
 	successes, failures int
 	neutrals            int // in a row
@@ -20,6 +24,7 @@ type episode struct {
 // slot is the place of one probe and the lease on it.
 type slot struct {
 	use        use
+	lease      uint64 // which one, of all in the circuit's life or the store's
 	expiresAt  time.Duration
 	renewUntil time.Duration // the holder's own deadline
 }
@@ -36,8 +41,9 @@ func newEpisode(s *Settings, now time.Duration) *episode {
 	return &episode{slots: make([]slot, s.HalfOpenCalls), needed: s.SuccessThreshold, idleSince: now}
 }
 
-// take leases a free slot and returns its index.
-func (e *episode) take(s *Settings, now time.Duration) (int, bool) {
+// take leases a free slot under the name that the lease is to have, 0 for the
+// next number, and returns that name.
+func (e *episode) take(name uint64, s *Settings, now time.Duration) (uint64, bool) {
 	for i := range e.slots {
 		if e.slots[i].use != free {
 			continue
@@ -45,8 +51,12 @@ func (e *episode) take(s *Settings, now time.Duration) (int, bool) {
 		if e.live() == 0 {
 			e.idle = e.idleFor(now)
 		}
-		e.slots[i] = slot{use: leased, expiresAt: later(now, s.Lease), renewUntil: later(now, s.MaxHalfOpen)}
-		return i, true
+		e.handed++
+		if name == 0 {
+			name = e.handed
+		}
+		e.slots[i] = slot{use: leased, lease: name, expiresAt: later(now, s.Lease), renewUntil: later(now, s.MaxHalfOpen)}
+		return name, true
 	}
 	return 0, false
 }
@@ -58,6 +68,12 @@ func (e *episode) give(i int, to use, now time.Duration) {
 	if e.live() == 0 {
 		e.idleSince = now
 	}
+}
+
+// held returns the slot under a lease; false when that lease is over.
+func (e *episode) held(lease uint64) (int, bool) {
+	i := slices.IndexFunc(e.slots, func(s slot) bool { return s.use == leased && s.lease == lease })
+	return i, i >= 0
 }
 
 // count adds the verdict of the probe in slot i.
@@ -88,11 +104,9 @@ func (e *episode) recant() {
 func (e *episode) won() bool    { return e.successes >= e.needed }
 func (e *episode) failed() bool { return e.failures > len(e.slots)-e.needed }
 
-// holds reports whether slot i is under lease, and ran whether that lease is
-// over.
-func (e *episode) holds(i int) bool { return i < len(e.slots) && e.slots[i].use == leased }
+// ran reports whether slot i is under a lease that is over.
 func (e *episode) ran(i int, now time.Duration) bool {
-	return e.holds(i) && now >= e.slots[i].expiresAt
+	return e.slots[i].use == leased && now >= e.slots[i].expiresAt
 }
 
 func (e *episode) live() int {
@@ -130,7 +144,7 @@ func (e *episode) leaseLeft(now time.Duration) (time.Duration, bool) {
 	var left time.Duration
 	found := false
 	for i := range e.slots {
-		if !e.holds(i) {
+		if e.slots[i].use != leased {
 			continue
 		}
 		if d := max(0, e.slots[i].expiresAt-now); !found || d < left {
@@ -145,7 +159,7 @@ func (e *episode) leaseLeft(now time.Duration) (time.Duration, bool) {
 // episode before.
 func (e *episode) renew(now, lease time.Duration) {
 	for i := range e.slots {
-		if e.holds(i) && now < e.slots[i].renewUntil {
+		if e.slots[i].use == leased && now < e.slots[i].renewUntil {
 			e.slots[i].expiresAt = max(e.slots[i].expiresAt, later(now, lease))
 		}
 	}

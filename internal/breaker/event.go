@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Event is one transition of one circuit.
+// Event is one transition of one circuit. One from Shadow to Shadow is an opening
+// that did not happen.
 type Event struct {
 	Seq        uint64 // counts the events of a registry from 1; a gap is a dropped event
 	Key        string
@@ -18,6 +19,7 @@ type Event struct {
 	At         time.Time     // UTC
 	Generation uint64        // the new one
 	Actor      string        // who made it
+	Note       string        // why, in the words of an actor who is a person
 }
 
 // ActorBreaker is the actor of the transitions that a circuit makes by itself.

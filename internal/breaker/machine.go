@@ -13,6 +13,8 @@ const (
 	ReasonProbeFailure    = "probe_failure"
 	ReasonProbeLost       = "probe_lost"
 	ReasonHalfOpenTimeout = "half_open_timeout"
+	ReasonOperator        = "operator"      // a person said so
+	ReasonOverrideOver    = "override_over" // the time of what a person said is up
 )
 
 // firstGeneration is the generation of a new circuit.
@@ -24,9 +26,10 @@ const firstGeneration = 1
 // and returns it, or nil.
 type machine struct {
 	state State
-	// generation grows by one at every transition; an outcome counts only in
-	// the generation its permit was given in.
+	// generation changes at every transition; an outcome counts only in the
+	// generation its permit was given in.
 	generation uint64
+	probed     uint64        // while closed, the generation of the episode that led here
 	since      time.Duration // of the state
 	reason     string        // of the last transition
 	cause      string        // of the failure that opened it; empty while closed
@@ -43,6 +46,11 @@ type machine struct {
 	openFor   time.Duration
 
 	episode *episode // nil unless half-open
+
+	override override // while a person has set the state
+	// muted is until when a shadow circuit does not tell again that it would
+	// have opened: it would be open.
+	muted time.Duration
 }
 
 // instant is the world as a transition sees it.
@@ -50,6 +58,7 @@ type instant struct {
 	now      time.Duration
 	jitter   float64 // in [0, 1)
 	settings *Settings
+	lease    uint64 // the name of a lease that is given; 0: the next number
 }
 
 // transition is one move of a machine, for those who are told about it.
@@ -62,21 +71,24 @@ type transition struct {
 	exceeded   []string // the limits of rates that were passed
 	expired    int      // leases whose end made it
 	openFor    time.Duration
+	actor      string // a person; empty: the circuit itself
+	note       string // in that person's words
 }
 
 // decision is the answer to a call that asks to go.
 type decision struct {
 	admitted   bool
 	probe      bool
-	slot       int
-	reason     string // of a refusal
-	retryAfter time.Duration
+	lease      uint64
+	reason     string        // of a refusal
+	retryAfter time.Duration // 0: nobody knows
 }
 
 // claim is what a permit holds against its circuit.
 type claim struct {
 	generation uint64
-	slot       int        // of a probe
+	probe      bool
+	lease      uint64     // of a probe
 	early      bool       // the first token was the verdict of this probe
 	timer      *stopwatch // nil: nobody asks whether the call is slow
 }
@@ -92,13 +104,15 @@ func (m *machine) acquire(in instant) (decision, *transition) {
 		if in.now < m.openUntil {
 			return m.refuse(in), nil
 		}
-		t := m.halfOpen(in)
+		t := m.halfOpen(ReasonHalfOpen, in)
 		return m.probe(in), t
 	case HalfOpen:
 		if t := m.lapse(in); t != nil {
 			return m.refuse(in), t
 		}
 		return m.probe(in), nil
+	case ForcedOpen:
+		return m.refuse(in), nil
 	default:
 		return decision{admitted: true}, nil
 	}
@@ -111,14 +125,20 @@ func (m *machine) settle(c claim, o Outcome, in instant) (Settlement, *transitio
 		return Stale, nil
 	}
 	switch m.state {
-	case Closed:
+	case Closed, Shadow:
 		return Applied, m.record(c, o, in)
+	case Disabled:
+		return Applied, nil
 	case HalfOpen:
-		expired := m.episode.ran(c.slot, in.now)
+		slot, held := m.episode.held(c.lease)
+		expired := held && m.episode.ran(slot, in.now)
 		if t := m.lapse(in); t != nil {
 			return lateness(expired), t
 		}
-		return Applied, m.judge(c, o, in)
+		if !held && !c.early {
+			return Stale, nil
+		}
+		return Applied, m.judge(slot, c, o, in)
 	default: // an open circuit gives no permits
 		return Stale, nil
 	}
@@ -140,7 +160,7 @@ func (m *machine) current(c claim) bool {
 	if c.generation == m.generation {
 		return true
 	}
-	return c.early && m.state == Closed && c.generation == m.generation-1
+	return c.early && m.state == Closed && c.generation == m.probed
 }
 
 // record counts an outcome in a closed circuit and evaluates what it makes of
@@ -195,6 +215,9 @@ func (c claim) slow(o Outcome, in instant) bool {
 // limits (T1, T2, T3): once, for the first of them that has.
 func (m *machine) evaluate(in instant) *transition {
 	s := in.settings
+	if m.hushed(in) {
+		return nil
+	}
 	exceeded := s.exceeded(m.window.counts(in.now))
 	var t *transition
 	switch {
@@ -214,7 +237,7 @@ func (m *machine) evaluate(in instant) *transition {
 // unmoved reports whether, as long as the window is steady, a success would
 // change nothing but its count.
 func (m *machine) unmoved(in instant) bool {
-	return m.state == Closed && m.streak.failures == 0 && in.settings.safe(m.window.counts(in.now))
+	return m.state.counts() && m.streak.failures == 0 && in.settings.safe(m.window.counts(in.now))
 }
 
 // adopt takes the settings that govern from now on. What was counted stays
@@ -229,14 +252,14 @@ func (m *machine) adopt(was, s *Settings) {
 }
 
 // judge counts the verdict of a probe (T12–T15, R35).
-func (m *machine) judge(c claim, o Outcome, in instant) *transition {
+func (m *machine) judge(slot int, c claim, o Outcome, in instant) *transition {
 	e := m.episode
 	if c.slow(o, in) {
 		o.Kind = Failure // R34
 	}
 	switch {
 	case !c.early:
-		e.count(c.slot, o.Kind, in.now)
+		e.count(slot, o.Kind, in.now)
 	case o.Kind == Failure:
 		e.recant()
 	}
@@ -257,8 +280,11 @@ func (m *machine) judge(c claim, o Outcome, in instant) *transition {
 
 // within sets how long the lease of a probe is renewed.
 func (m *machine) within(c claim, until time.Duration) {
-	if m.state == HalfOpen && c.generation == m.generation && m.episode.holds(c.slot) {
-		m.episode.slots[c.slot].renewUntil = until
+	if m.state != HalfOpen || c.generation != m.generation {
+		return
+	}
+	if slot, ok := m.episode.held(c.lease); ok {
+		m.episode.slots[slot].renewUntil = until
 	}
 }
 
@@ -302,7 +328,10 @@ func (m *machine) hint(o Outcome, in instant) *transition {
 		}
 		return nil
 	}
-	if m.state == Closed {
+	switch m.state {
+	case Shadow:
+		return m.imagine(ReasonRetryAfter, o.Cause, d, in)
+	case Closed:
 		m.settleBackoff(in)
 	}
 	return m.open(ReasonRetryAfter, o.Cause, d, in.now)
@@ -311,6 +340,9 @@ func (m *machine) hint(o Outcome, in instant) *transition {
 // trip opens a closed circuit for its own cooldown.
 func (m *machine) trip(reason, cause string, in instant) *transition {
 	m.settleBackoff(in)
+	if m.state == Shadow {
+		return m.imagine(reason, cause, m.backoff.cooldown(in.settings, in.jitter), in)
+	}
 	return m.cool(reason, cause, in)
 }
 
@@ -326,16 +358,17 @@ func (m *machine) open(reason, cause string, d, now time.Duration) *transition {
 	return t
 }
 
-func (m *machine) halfOpen(in instant) *transition {
-	t := m.move(HalfOpen, ReasonHalfOpen, in.now)
+func (m *machine) halfOpen(reason string, in instant) *transition {
+	t := m.move(HalfOpen, reason, in.now)
 	m.episode = newEpisode(in.settings, in.now)
 	t.cause = m.cause
 	return t
 }
 
 func (m *machine) close(in instant) *transition {
+	probed := m.generation
 	t := m.move(Closed, ReasonProbeSuccess, in.now)
-	m.cause = ""
+	m.cause, m.probed = "", probed
 	m.backoff.healthySince = in.now
 	return t
 }
@@ -346,7 +379,7 @@ func (m *machine) move(to State, reason string, now time.Duration) *transition {
 	m.generation, m.state, m.reason, m.since = t.generation, to, reason, now
 	m.streak, m.episode, m.blamed, m.watched = streak{}, nil, "", nil
 	m.window.clear()
-	m.openUntil, m.openFor = 0, 0
+	m.openUntil, m.openFor, m.muted, m.probed, m.override = 0, 0, 0, 0, override{}
 	return t
 }
 
@@ -361,8 +394,8 @@ func (m *machine) counts(now time.Duration) Counts {
 
 // probe leases a slot, or refuses when there is none (T10, T11).
 func (m *machine) probe(in instant) decision {
-	if slot, ok := m.episode.take(in.settings, in.now); ok {
-		return decision{admitted: true, probe: true, slot: slot}
+	if lease, ok := m.episode.take(in.lease, in.settings, in.now); ok {
+		return decision{admitted: true, probe: true, lease: lease}
 	}
 	return m.refuse(in)
 }
@@ -374,6 +407,9 @@ func (m *machine) refuse(in instant) decision {
 			left = probingRetryAfter
 		}
 		return decision{reason: ReasonProbing, retryAfter: min(left, probingRetryAfter)}
+	}
+	if m.state == ForcedOpen {
+		return decision{reason: ReasonCircuitOpen, retryAfter: m.override.remaining(in.now)}
 	}
 	return decision{reason: ReasonCircuitOpen, retryAfter: m.remaining(in.now)}
 }

@@ -24,6 +24,10 @@ func inState(t *testing.T, s State, in instant) machine {
 	if s == Closed {
 		return m
 	}
+	if s.operated() {
+		m.command(Command{Action: map[State]Action{ForcedOpen: ActionOpen, Disabled: ActionDisable, Shadow: ActionShadow}[s]}, in)
+		return m
+	}
 	m.settle(claim{generation: firstGeneration}, Outcome{Kind: Failure, Cause: "x"}, in)
 	if s == HalfOpen {
 		in.now = m.openUntil
@@ -45,6 +49,10 @@ func TestEveryStateAdmitsOrRefuses(t *testing.T) {
 		Closed:   {admitted: true},
 		Open:     {reason: ReasonCircuitOpen, retryAfter: 30 * time.Second},
 		HalfOpen: {reason: ReasonProbing, retryAfter: probingRetryAfter},
+
+		ForcedOpen: {reason: ReasonCircuitOpen},
+		Disabled:   {admitted: true},
+		Shadow:     {admitted: true},
 	}
 	for s := range states {
 		m := inState(t, s, in)

@@ -12,7 +12,7 @@ import (
 type Permit struct {
 	circuit *circuit // nil: nothing to settle
 	word    word     // of the circuit, as granted
-	slot    int      // of a probe
+	lease   uint64   // of a probe
 	probe   bool
 	early   bool
 	timer   *stopwatch // nil unless the circuit watches for slow calls
@@ -96,5 +96,5 @@ func (p *Permit) Done(o Outcome) Settlement {
 }
 
 func (p *Permit) claim() claim {
-	return claim{generation: p.word.generation(), slot: p.slot, early: p.early, timer: p.timer}
+	return claim{generation: p.word.generation(), probe: p.probe, lease: p.lease, early: p.early, timer: p.timer}
 }

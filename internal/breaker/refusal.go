@@ -22,7 +22,8 @@ type Refusal struct {
 	Key    string
 	State  State
 	Reason string // ReasonCircuitOpen or ReasonProbing
-	// RetryAfter is in whole seconds, rounded up, and at least one (R31).
+	// RetryAfter is in whole seconds, rounded up, and at least one (R31); 0 when
+	// nobody knows, since a person keeps the circuit open.
 	RetryAfter time.Duration
 	// Cause is the cause of the outcome that opened the circuit.
 	Cause      string
@@ -31,6 +32,9 @@ type Refusal struct {
 
 // Error names the key, the state and the wait. It never grows by nesting.
 func (r *Refusal) Error() string {
+	if r.RetryAfter == 0 {
+		return fmt.Sprintf("circuit %s is %s", r.Key, r.State)
+	}
 	return fmt.Sprintf("circuit %s is %s: retry after %v", r.Key, r.State, r.RetryAfter)
 }
 

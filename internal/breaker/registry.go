@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -154,6 +155,20 @@ func (r *Registry) Acquire(key string, p *Permit) error {
 	return c.acquire(w, p)
 }
 
+// Command obeys a person and returns the circuit as it is then. Returns an
+// *IllegalTransition when the command has no meaning in the circuit's state.
+func (r *Registry) Command(_ context.Context, key string, cmd Command) (Snapshot, error) {
+	if !cmd.Action.known() {
+		return Snapshot{}, fmt.Errorf("command circuit %s: there is no action %q", key, cmd.Action)
+	}
+	for {
+		c := r.circuit(key)
+		if done, err := c.command(cmd); done || err != nil {
+			return c.snapshot(), err
+		}
+	}
+}
+
 // EventsDropped counts the events that a slow hook has cost.
 func (r *Registry) EventsDropped() uint64 { return r.outbox.lost() }
 
@@ -185,6 +200,6 @@ func (r *Registry) tell(key string, t *transition) {
 	}
 	r.outbox.add(Event{
 		Key: key, From: t.from, To: t.to, Reason: t.reason, Cause: t.cause, Counts: t.counts, Exceeded: t.exceeded,
-		OpenFor: t.openFor, At: time.Now().UTC(), Generation: t.generation, Actor: ActorBreaker,
+		OpenFor: t.openFor, At: time.Now().UTC(), Generation: t.generation, Actor: cmp.Or(t.actor, ActorBreaker), Note: t.note,
 	})
 }

@@ -128,6 +128,7 @@ func outcome(letter byte) breaker.Outcome {
 //	t1         the first token of the call named 1
 //	x          a call is refused
 //	+30s       time passes
+//	!open !open(10m)   a person commands, perhaps for a time
 //	closed …   the circuit is in that state (open, eligible, half_open)
 //	n=2 f=1 w=1 c=1 r=3   calls, failures, slow calls, consecutive failures, rejected calls
 //	rate=0.333 rate=? the failure rate, to three digits; not known; slow=0.4 that of slow calls
@@ -144,6 +145,8 @@ func (g *rig) play(script string) {
 
 func (g *rig) step(word string) error {
 	switch {
+	case word[0] == '!':
+		return g.command(word[1:])
 	case word[0] == '+':
 		d, err := time.ParseDuration(word[1:])
 		g.advance(d)
@@ -152,7 +155,7 @@ func (g *rig) step(word string) error {
 		return g.compareText(word)
 	case strings.Contains(word, "="):
 		return g.compare(word)
-	case slices.Contains([]string{"closed", "open", "eligible", "half_open"}, word):
+	case slices.Contains([]string{"closed", "open", "eligible", "half_open", "forced_open", "disabled", "shadow"}, word):
 		return g.inState(word)
 	case word == "sweep":
 		breaker.Sweep(g.Registry)
@@ -210,6 +213,21 @@ func (g *rig) admit(p *breaker.Permit) error {
 	if err == nil && g.slow > 0 {
 		p.SlowAfter(g.slow)
 	}
+	return err
+}
+
+// command is that of a person: "open", or with a time "open(10m)".
+func (g *rig) command(word string) error {
+	action, rest, timed := strings.Cut(word, "(")
+	c := breaker.Command{Action: breaker.Action(action), Actor: "ann", Note: "because"}
+	if timed {
+		d, err := time.ParseDuration(strings.TrimSuffix(rest, ")"))
+		if err != nil {
+			return err
+		}
+		c.For = d
+	}
+	_, err := g.Command(g.t.Context(), key, c)
 	return err
 }
 

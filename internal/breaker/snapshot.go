@@ -10,7 +10,7 @@ import (
 // whose time is up reads Open and Eligible until a call comes (R5).
 type Snapshot struct {
 	Key        string
-	Enabled    bool // false: admits everything and records nothing; State is then Closed
+	Enabled    bool // false: the settings want no circuit; unless a person has set its state, it admits everything and records nothing
 	State      State
 	Eligible   bool   // open, and the next call will be a probe
 	Reason     string // of the last transition; empty when there was none
@@ -18,6 +18,11 @@ type Snapshot struct {
 	Generation uint64
 	Since      time.Time     // of the state; UTC
 	RetryAfter time.Duration // while open, until it is eligible; else 0
+
+	// Of a state that a person has set: why, who, and until when; zero: until
+	// another command.
+	Note, Actor string
+	Until       time.Time
 
 	// The outcomes that the window shows, neutral ones left out; while open,
 	// those that opened it; while half-open, the verdicts so far.
@@ -27,12 +32,13 @@ type Snapshot struct {
 	ConsecutiveFailures   int
 
 	// Totals over the life of the circuit.
-	Neutral      uint64 // neutral outcomes
-	Rejected     uint64 // calls that were not admitted
-	Probes       uint64 // calls that were admitted as probes
-	Stale        uint64 // outcomes of an older generation
-	DoubleDone   uint64 // second Dones
-	LeaseExpired uint64 // probes that were given up
+	Neutral                       uint64 // neutral outcomes
+	Rejected                      uint64 // calls that were not admitted
+	Probes                        uint64 // calls that were admitted as probes
+	ProbeSuccesses, ProbeFailures uint64 // verdicts of probes
+	Stale                         uint64 // outcomes of an older generation
+	DoubleDone                    uint64 // second Dones
+	LeaseExpired                  uint64 // probes that were given up
 }
 
 // Circuits returns a snapshot of every circuit, ordered by key.

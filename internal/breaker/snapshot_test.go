@@ -56,7 +56,7 @@ func TestSnapshotAfterRecovery(t *testing.T) {
 	t.Parallel()
 	g := setup(t, with(threshold(1)))
 	g.play("F +30s S")
-	want := breaker.Snapshot{Key: key, Enabled: true, State: breaker.Closed, Reason: breaker.ReasonProbeSuccess, Generation: 4, Probes: 1}
+	want := breaker.Snapshot{Key: key, Enabled: true, State: breaker.Closed, Reason: breaker.ReasonProbeSuccess, Generation: 4, Probes: 1, ProbeSuccesses: 1}
 	if diff := cmp.Diff(want, g.snapshot(), ignoreSince); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}

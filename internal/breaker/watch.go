@@ -75,6 +75,15 @@ func (m *machine) watch(slowAfter time.Duration, in instant) *batch {
 	return m.watched[i]
 }
 
+// catchUp does what time alone has made due: it ends what a person has said, or
+// counts the calls that have become slow while they run.
+func (m *machine) catchUp(in instant) *transition {
+	if t := m.expire(in); t != nil {
+		return t
+	}
+	return m.overdue(in)
+}
+
 // overdue counts the calls that have become slow while they run.
 func (m *machine) overdue(in instant) *transition {
 	counted, passed := false, 0
@@ -122,7 +131,7 @@ func (c *circuit) watch(p *Permit, after time.Duration) {
 	defer c.mu.Unlock()
 	c.catchUp(in)
 	p.timer = &stopwatch{since: in.now, after: after}
-	if m := &c.machine; m.state == Closed && m.generation == p.Generation() && in.settings.SlowRate > 0 {
+	if m := &c.machine; m.state.counts() && m.generation == p.Generation() && in.settings.SlowRate > 0 {
 		p.timer.batch = m.watch(later(in.now, after), in)
 	}
 	c.publishDue()
@@ -137,19 +146,22 @@ func (c *circuit) answered(s *stopwatch) {
 	c.publishDue()
 }
 
-// catchUp counts the calls that have become slow by now. The caller holds mu.
+// catchUp does what time alone has made due. The caller holds mu.
 func (c *circuit) catchUp(in instant) {
-	if t := c.machine.overdue(in); t != nil {
+	if t := c.machine.catchUp(in); t != nil {
 		c.apply(t)
 	}
 }
 
-// publishDue tells the sweeper when the next calls become slow. The caller holds
-// mu.
+// publishDue tells the sweeper when time alone makes something due. The caller
+// holds mu.
 func (c *circuit) publishDue() {
 	due := forever
 	if w := c.machine.watched; len(w) > 0 {
 		due = w[0].due
+	}
+	if until := c.machine.override.until; until > 0 {
+		due = min(due, until)
 	}
 	if c.due.Swap(int64(due)) != int64(due) && int64(due) < c.registry.sweepAt.Load() {
 		signal(c.registry.wake)

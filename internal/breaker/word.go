@@ -5,15 +5,16 @@ package breaker
 type word uint64
 
 const (
-	stateBits = 0b0011
-	// off: the settings say that the circuit is not enabled.
-	off word = 1 << 2
+	stateBits = 0b0111
+	// off: the settings say that the circuit is not enabled, and no person has
+	// said otherwise.
+	off word = 1 << 3
 	// evicted: the registry has let go of the circuit; outcomes belong to the
 	// one that takes its place.
-	evicted word = 1 << 3
+	evicted word = 1 << 4
 	// watched: the settings judge calls by how long they take, so that their
 	// permits want to know.
-	watched word = 1 << 4
+	watched word = 1 << 5
 
 	generationShift = 8
 )
@@ -23,8 +24,11 @@ func newWord(generation uint64, s State) word { return word(generation<<generati
 func (w word) state() State       { return State(w & stateBits) }
 func (w word) generation() uint64 { return uint64(w >> generationShift) }
 
-// admits reports whether a call may go without a closer look.
-func (w word) admits() bool { return w&(stateBits|off) == word(Closed) }
+// admitting are the states that let every call go.
+const admitting = 1<<Closed | 1<<Disabled | 1<<Shadow
+
+// admits reports whether a call may go without a closer look (R1).
+func (w word) admits() bool { return w&off == 0 && admitting>>(w&stateBits)&1 == 1 }
 
 // granted is the word as a permit keeps it: what it is about, not how it is
 // doing.
