@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-micro soak fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-micro soak fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,7 @@ run: deps-run build ## Start the gateway on its own Postgres with simulated prov
 
 test: deps ## Run every test, with the race detector
 	go test -race -timeout 15m ./...
+	go -C internal/breaker/bench test -race ./...
 
 race: test ## The same as test: the race detector is always on
 
@@ -38,6 +39,7 @@ lint: bin/staticcheck ## Check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l bench cmd db internal web | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
 	go vet ./...
 	bin/staticcheck ./...
+	cd internal/breaker/bench && go vet ./... && $(CURDIR)/bin/staticcheck ./...
 
 bin/sqlc bin/staticcheck: tools/go.mod tools/go.sum
 	CGO_ENABLED=0 go build -modfile=tools/go.mod -o bin/ $(if $(findstring sqlc,$@),github.com/sqlc-dev/sqlc/cmd/sqlc,honnef.co/go/tools/cmd/staticcheck)
@@ -61,6 +63,10 @@ screenshots: deps ## Take the pictures of the pages for docs/images
 bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
 	go build -o bin/bench ./bench
 	@bin/bench run $(BENCH)
+
+bench-breaker: ## Measure the circuit breaker beside gobreaker and failsafe-go, in about two minutes
+	go -C internal/breaker/bench build -o $(CURDIR)/bin/bench-breaker .
+	@bin/bench-breaker
 
 soak: deps-run build ## Load the gateway as production does for SOAK (default 10m) and hold it to its promises
 	go build -o bin/soak ./bench/soak
