@@ -20,10 +20,20 @@ SELECT
 ON CONFLICT DO NOTHING;
 
 -- name: ListCircuitEvents :many
+-- Newest first, whichever node and whichever life of it wrote them; a page
+-- begins behind the event that is named. The bound on at alone is what finds
+-- the partitions.
 SELECT * FROM circuit_events
 WHERE provider = @provider AND model = @model AND region = @region
-ORDER BY at DESC, seq DESC
+  AND at <= @before_at
+  AND (at, node, boot_id, seq) < (@before_at, @before_node::text, @before_boot::uuid, @before_seq::bigint)
+ORDER BY at DESC, node DESC, boot_id DESC, seq DESC
 LIMIT @row_limit;
+
+-- name: FindCircuitEventTime :one
+SELECT at FROM circuit_events
+WHERE node = @node AND boot_id = @boot_id AND seq = @seq
+  AND provider = @provider AND model = @model AND region = @region;
 
 -- name: CountCircuitEvents :one
 SELECT count(*) FROM circuit_events WHERE at >= @from_at AND at < @to_at;

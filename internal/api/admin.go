@@ -17,6 +17,7 @@ type Admin struct {
 	Degraded func() []string
 	Circuits Circuits
 	Events   CircuitEvents
+	Writer   Writer
 	Runs     Runs
 	Health   Health
 	// DatabaseAway reports whether an error of Events or Runs means that the

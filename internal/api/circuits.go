@@ -8,7 +8,6 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
-	"github.com/breakwater-llm/breakwater/internal/runs"
 )
 
 // Circuits reads the circuits as they are now.
@@ -65,8 +64,8 @@ func (a *admin) listCircuits(c echo.Context) error {
 // newest first; null while the database is away.
 type circuitDetail struct {
 	circuitView
-	PolicySettings policyView   `json:"policy_settings"`
-	Events         []runs.Event `json:"events"`
+	PolicySettings policyView  `json:"policy_settings"`
+	Events         []eventView `json:"events"`
 }
 
 // getCircuit serves GET /api/v1/circuits/{key}. What the circuit does now is
@@ -80,8 +79,8 @@ func (a *admin) getCircuit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	events, err := a.Events.Events(c.Request().Context(), target, eventsPage)
-	if err != nil && !a.DatabaseAway(err) {
+	events, err := a.latestEvents(c.Request().Context(), target)
+	if err != nil {
 		return err
 	}
 	policy := snapshot.Policy(circuit.Key)

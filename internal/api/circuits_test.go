@@ -1,8 +1,6 @@
 package api_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -99,54 +97,8 @@ func TestACircuitIsShownWithItsPolicyAndHistory(t *testing.T) {
 	}
 }
 
-func TestTheHistoryOfACircuitIsReadPageByPage(t *testing.T) {
-	t.Parallel()
-	c := setupAdmin(t, withCircuit(&history{events: eventsDown(120)}))
-	const path = "/api/v1/circuits/alpha%2Fm1%2Fr1/events"
-	tests := []struct {
-		query       string
-		first, last int64
-	}{
-		{"", 120, 71},
-		{"?before=71", 70, 21},
-		{"?before=21", 20, 1},
-	}
-	for _, tc := range tests {
-		got := c.get(t, path+tc.query)
-		if got.status != 200 || !strings.HasPrefix(got.body, `{"events":[`+eventView(tc.first)) || !strings.HasSuffix(got.body, eventView(tc.last)+"]}\n") {
-			t.Errorf("%s: status %d, body %s\nwant events %d to %d", tc.query, got.status, got.body, tc.first, tc.last)
-		}
-	}
-	if got := c.get(t, path+"?before=1"); got.status != 200 || got.body != `{"events":[]}`+"\n" {
-		t.Errorf("before the first: status %d, body %s", got.status, got.body)
-	}
-	for query, want := range map[string]int{"?before=121": 404, "?before=0": 400, "?before=x": 400, "?after=1": 400} {
-		if got := c.get(t, path+query); got.status != want {
-			t.Errorf("%s: status %d, want %d", query, got.status, want)
-		}
-	}
-}
-
 func withCircuit(h *history) func(*api.Admin, *api.Snapshot) {
 	return func(a *api.Admin, _ *api.Snapshot) {
-		a.Circuits, a.Events = circuits{openCircuit.Key: openCircuit}, h
+		a.Circuits, a.Events, a.Writer = circuits{openCircuit.Key: openCircuit}, h, writer
 	}
-}
-
-// eventsDown returns the events n to 1.
-func eventsDown(n int64) []runs.Event {
-	events := make([]runs.Event, 0, n)
-	for ; n > 0; n-- {
-		events = append(events, runs.Event{
-			Node: "n1", Seq: n, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Provider: "alpha", Model: "m1", Region: "r1",
-			FromState: "closed", ToState: "open", Reason: "consecutive", Counts: json.RawMessage(`{"calls":9}`),
-			OpenForMs: ptr(int64(30_000)), Actor: "breaker",
-		})
-	}
-	return events
-}
-
-func eventView(seq int64) string {
-	return fmt.Sprintf(`{"node":"n1","boot_id":"00000000-0000-0000-0000-000000000000","seq":%d,"at":"2026-01-02T03:04:05Z","provider":"alpha","model":"m1","region":"r1",`+
-		`"from_state":"closed","to_state":"open","reason":"consecutive","counts":{"calls":9},"open_for_ms":30000,"actor":"breaker"}`, seq)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/health"
-	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
 )
 
@@ -204,17 +203,4 @@ func TestHealthIsShownWithItsWindowAndSamples(t *testing.T) {
 			t.Errorf("status %d, no %s in\n%s", got.status, want, got.body)
 		}
 	}
-}
-
-// history is a scripted history of one circuit, newest first.
-type history struct {
-	events []runs.Event
-	err    error
-
-	target llm.Target
-}
-
-func (h *history) Events(_ context.Context, t llm.Target, limit int) ([]runs.Event, error) {
-	h.target = t
-	return h.events[:min(limit, len(h.events))], h.err
 }

@@ -48,6 +48,7 @@ type gateway struct {
 
 	runtime atomic.Pointer[runtime]
 
+	writer      api.Writer
 	pages       *admin.Pages
 	gate        *api.Gate
 	data, admin *listener
@@ -67,6 +68,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		bulkheads:  new(pipeline.Bulkheads),
 		holds:      provider.NewHolds(governing.hold),
 		simulators: new(simulators),
+		writer:     api.Writer{Node: nodeName(), Boot: uuid.New()},
 		gate:       api.NewGate(),
 		broken:     make(chan error, 1),
 	}
@@ -80,8 +82,8 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	g.recorder = telemetry.New(telemetry.Config{
 		Queue:         cfg.Telemetry.Queue,
 		FlushInterval: cfg.Telemetry.FlushInterval,
-		Node:          nodeName(),
-		BootID:        uuid.New(),
+		Node:          g.writer.Node,
+		BootID:        g.writer.Boot,
 	}, telemetry.NewRepository(pool), g.metrics, opts.Log)
 	g.schema.ready = g.recorder.Start // until then records wait in its queue
 	g.circuits = breaker.New(breaker.Config{
@@ -118,6 +120,7 @@ func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 		Degraded:     g.degraded,
 		Circuits:     circuits,
 		Events:       recorded,
+		Writer:       g.writer,
 		Runs:         recorded,
 		Health:       g.health,
 		DatabaseAway: func(err error) bool { return errors.Is(err, postgres.ErrUnavailable) },

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 	"github.com/breakwater-llm/breakwater/internal/postgres/dbgen"
 )
@@ -82,19 +81,44 @@ func (r *Repository) Find(ctx context.Context, id uuid.UUID) (Run, []Attempt, er
 	return runOf(row), attempts, nil
 }
 
-// Events returns the latest transitions of a target's circuit, newest first.
-func (r *Repository) Events(ctx context.Context, t llm.Target, limit int) ([]Event, error) {
+// ListEvents returns one page of the transitions of a circuit, newest first, of
+// every node that has written some. Returns ErrBadCursor if the cursor is none of
+// ours, and ErrNotFound if there is no event with the number to begin before.
+func (r *Repository) ListEvents(ctx context.Context, f EventFilter) (EventPage, error) {
+	before, err := r.before(ctx, f)
+	if err != nil {
+		return EventPage{}, err
+	}
 	rows, err := r.queries.ListCircuitEvents(ctx, r.db, dbgen.ListCircuitEventsParams{
-		Provider: t.Provider, Model: t.Model, Region: t.Region, RowLimit: int32(limit),
+		Provider: f.Target.Provider, Model: f.Target.Model, Region: f.Target.Region,
+		BeforeAt: before.At, BeforeNode: before.Node, BeforeBoot: before.Boot, BeforeSeq: before.Seq,
+		RowLimit: int32(f.limit() + 1),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list circuit events: %w", postgres.Translate(err))
+		return EventPage{}, fmt.Errorf("list circuit events: %w", postgres.Translate(err))
 	}
-	events := make([]Event, len(rows))
-	for i, row := range rows {
-		events[i] = eventOf(row)
+	return eventPage(rows, f.limit()), nil
+}
+
+// before is where a page of events begins.
+func (r *Repository) before(ctx context.Context, f EventFilter) (EventPosition, error) {
+	switch {
+	case f.Cursor != "":
+		return ParseEventCursor(f.Cursor)
+	case f.Before == nil:
+		return EventPosition{At: endOfTime()}, nil
 	}
-	return events, nil
+	at, err := r.queries.FindCircuitEventTime(ctx, r.db, dbgen.FindCircuitEventTimeParams{
+		Node: f.Before.Node, BootID: f.Before.Boot, Seq: f.Before.Seq,
+		Provider: f.Target.Provider, Model: f.Target.Model, Region: f.Target.Region,
+	})
+	switch err = postgres.Translate(err); {
+	case errors.Is(err, postgres.ErrNotFound):
+		return EventPosition{}, ErrNotFound
+	case err != nil:
+		return EventPosition{}, fmt.Errorf("find circuit event: %w", err)
+	}
+	return EventPosition{At: at, EventID: *f.Before}, nil
 }
 
 // page cuts the one row more that was read to see whether there is a next page.
@@ -107,6 +131,18 @@ func page(rows []dbgen.TelemetryRun, limit int) Page {
 		end := p.Runs[limit-1]
 		cursor := encodeCursor(position{at: end.StartedAt, id: end.RunID})
 		p.NextCursor = &cursor
+	}
+	return p
+}
+
+// eventPage cuts like page.
+func eventPage(rows []dbgen.CircuitEvent, limit int) EventPage {
+	p := EventPage{Events: make([]Event, min(len(rows), limit))}
+	for i := range p.Events {
+		p.Events[i] = eventOf(rows[i])
+	}
+	if len(rows) > limit {
+		p.NextCursor = new(p.Events[limit-1].Position().Cursor())
 	}
 	return p
 }

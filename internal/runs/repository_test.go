@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
 
-	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 	"github.com/breakwater-llm/breakwater/internal/runs"
@@ -265,44 +264,6 @@ func TestFindReturnsTheRunWithItsAttempts(t *testing.T) {
 
 	if _, _, err := repo.Find(t.Context(), uuid.Must(uuid.NewV7())); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("a run that is not there: %v, want ErrNotFound", err)
-	}
-}
-
-func TestEventsOfACircuitComeNewestFirst(t *testing.T) {
-	t.Parallel()
-	repo, db := setup(t)
-	boot := uuid.Must(uuid.NewV7())
-	opened := &breaker.Event{
-		Seq: 1, Key: alpha.Key(), From: breaker.Closed, To: breaker.Open, Reason: breaker.ReasonConsecutive,
-		Counts: breaker.Counts{Calls: 5, Failures: 5, ConsecutiveFailures: 5}, OpenFor: 30 * time.Second, At: noon, Actor: breaker.ActorBreaker,
-	}
-	halfOpen := &breaker.Event{Seq: 2, Key: alpha.Key(), From: breaker.Open, To: breaker.HalfOpen, Reason: breaker.ReasonHalfOpen, At: noon.Add(time.Minute), Actor: breaker.ActorBreaker}
-	another := &breaker.Event{Seq: 3, Key: beta.Key(), From: breaker.Closed, To: breaker.Open, Reason: breaker.ReasonConsecutive, At: noon, Actor: breaker.ActorBreaker}
-	if err := telemetry.NewRepository(db).InsertCircuitEvents(t.Context(), "node-1", boot, []*breaker.Event{opened, halfOpen, another}); err != nil {
-		t.Fatal(err)
-	}
-
-	got, err := repo.Events(t.Context(), alpha, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []runs.Event{
-		{
-			Node: "node-1", BootID: boot, Seq: 2, At: noon.Add(time.Minute), Provider: "alpha", Model: "m1", Region: "r1",
-			FromState: "open", ToState: "half_open", Reason: "half_open",
-			Counts: json.RawMessage(`{"slow": 0, "calls": 0, "failures": 0, "consecutive_failures": 0}`), Actor: "breaker",
-		},
-		{
-			Node: "node-1", BootID: boot, Seq: 1, At: noon, Provider: "alpha", Model: "m1", Region: "r1",
-			FromState: "closed", ToState: "open", Reason: "consecutive",
-			Counts: json.RawMessage(`{"slow": 0, "calls": 5, "failures": 5, "consecutive_failures": 5}`), OpenForMs: ptr(int64(30000)), Actor: "breaker",
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	if got, err = repo.Events(t.Context(), alpha, 1); err != nil || len(got) != 1 {
-		t.Errorf("with a limit of 1: %d events, %v", len(got), err)
 	}
 }
 

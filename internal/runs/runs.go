@@ -12,8 +12,8 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// ErrNotFound says that no such run is recorded, or not any more.
-var ErrNotFound = errors.New("run not found")
+// ErrNotFound says that no such run or event is recorded, or not any more.
+var ErrNotFound = errors.New("not recorded")
 
 // Run is one client call: a row of telemetry_runs. Nil means "not measured".
 type Run struct {

@@ -49,6 +49,35 @@ func (q *Queries) DeleteCircuitEvents(ctx context.Context, db DBTX, arg DeleteCi
 	return result.RowsAffected(), nil
 }
 
+const findCircuitEventTime = `-- name: FindCircuitEventTime :one
+SELECT at FROM circuit_events
+WHERE node = $1 AND boot_id = $2 AND seq = $3
+  AND provider = $4 AND model = $5 AND region = $6
+`
+
+type FindCircuitEventTimeParams struct {
+	Node     string
+	BootID   uuid.UUID
+	Seq      int64
+	Provider string
+	Model    string
+	Region   string
+}
+
+func (q *Queries) FindCircuitEventTime(ctx context.Context, db DBTX, arg FindCircuitEventTimeParams) (time.Time, error) {
+	row := db.QueryRow(ctx, findCircuitEventTime,
+		arg.Node,
+		arg.BootID,
+		arg.Seq,
+		arg.Provider,
+		arg.Model,
+		arg.Region,
+	)
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
+}
+
 const insertCircuitEvents = `-- name: InsertCircuitEvents :execrows
 INSERT INTO circuit_events (
     node, boot_id, seq, at, provider, model, region,
@@ -112,22 +141,35 @@ func (q *Queries) InsertCircuitEvents(ctx context.Context, db DBTX, arg InsertCi
 const listCircuitEvents = `-- name: ListCircuitEvents :many
 SELECT node, boot_id, seq, at, provider, model, region, from_state, to_state, reason, counts, open_for_ms, actor FROM circuit_events
 WHERE provider = $1 AND model = $2 AND region = $3
-ORDER BY at DESC, seq DESC
-LIMIT $4
+  AND at <= $4
+  AND (at, node, boot_id, seq) < ($4, $5::text, $6::uuid, $7::bigint)
+ORDER BY at DESC, node DESC, boot_id DESC, seq DESC
+LIMIT $8
 `
 
 type ListCircuitEventsParams struct {
-	Provider string
-	Model    string
-	Region   string
-	RowLimit int32
+	Provider   string
+	Model      string
+	Region     string
+	BeforeAt   time.Time
+	BeforeNode string
+	BeforeBoot uuid.UUID
+	BeforeSeq  int64
+	RowLimit   int32
 }
 
+// Newest first, whichever node and whichever life of it wrote them; a page
+// begins behind the event that is named. The bound on at alone is what finds
+// the partitions.
 func (q *Queries) ListCircuitEvents(ctx context.Context, db DBTX, arg ListCircuitEventsParams) ([]CircuitEvent, error) {
 	rows, err := db.Query(ctx, listCircuitEvents,
 		arg.Provider,
 		arg.Model,
 		arg.Region,
+		arg.BeforeAt,
+		arg.BeforeNode,
+		arg.BeforeBoot,
+		arg.BeforeSeq,
 		arg.RowLimit,
 	)
 	if err != nil {
