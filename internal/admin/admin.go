@@ -18,6 +18,7 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/health"
+	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
 	"github.com/breakwater-llm/breakwater/internal/telemetry"
 	"github.com/breakwater-llm/breakwater/web"
@@ -32,6 +33,19 @@ const (
 // Circuits reads the circuits as they are now.
 type Circuits interface {
 	Circuits() []breaker.Snapshot
+}
+
+// Configuration is what clients may name in place of a model, and the targets
+// that are tried for it, in that order.
+type Configuration struct {
+	Name    string
+	Targets []llm.Target
+}
+
+// Callers is what clients may name.
+type Callers struct {
+	Configurations []Configuration
+	Direct         bool // and targets themselves, too
 }
 
 // Policy is what governs a circuit: a profile of the configuration or its base,
@@ -67,6 +81,7 @@ type Database struct {
 type Deps struct {
 	Circuits Circuits
 	Policy   func(circuit string) Policy
+	Callers  func() Callers
 	Health   Health
 	Runs     Runs
 	Alarms   Alarms

@@ -30,11 +30,13 @@ func (r reading) summary() templates.Summary {
 // troubles counts what needs attention; empty when nothing does.
 func (r reading) troubles() string {
 	return enumerate(
+		some(r.failing(), "configuration", " failing"),
 		some(len(r.refusing()), "circuit", " open"),
 		some(len(r.inState(breaker.HalfOpen)), "circuit", " half-open"),
 		some(len(r.due()), "circuit", " due for a probe"),
 		some(len(r.alarms), "alarm", ""),
 		r.databaseTrouble(),
+		some(len(r.held()), "circuit", " set by an operator"),
 	)
 }
 
@@ -75,14 +77,23 @@ func enumerate(parts ...string) string {
 }
 
 func (r reading) tone() templates.Tone {
-	if len(r.refusing()) > 0 || len(r.alarms) > 0 || r.database.Away {
+	if r.failing() > 0 || len(r.refusing()) > 0 || len(r.alarms) > 0 || r.database.Away {
 		return templates.Bad
 	}
 	return templates.Caution
 }
 
-// attention lists what is not as it should be, the worst first.
-func (r reading) attention() []templates.Notice {
+// attention lists what is not as it should be, the worst first, and apart from
+// it what operators have set.
+func (r reading) attention() templates.Attention {
+	var held []templates.Notice
+	for _, t := range r.held() {
+		held = append(held, r.circuitNotice(t))
+	}
+	return templates.Attention{Sick: r.sick(), Held: held}
+}
+
+func (r reading) sick() []templates.Notice {
 	var notices []templates.Notice
 	for _, t := range r.refusing() {
 		notices = append(notices, r.circuitNotice(t))

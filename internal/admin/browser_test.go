@@ -35,12 +35,12 @@ func TestBrowserShowsACircuitEventAtOnce(t *testing.T) {
 		w.addRun(time.Now(), "success", "", "", 5, attempt("a/b/c", "success", "", "", 200, "closed", 5))
 	})
 	pages.CircuitEvent(breaker.Event{})
-	b.until(`document.querySelector('.headline').textContent.startsWith('2 circuits open')`)
+	b.until(`document.querySelector('.headline').textContent.startsWith('1 configuration failing, 2 circuits open')`)
 	b.until(`document.querySelectorAll('table.runs tbody tr').length === 9`)
 	if got := ask[string](b, `document.activeElement.id`); got != focused {
 		t.Errorf("after the update %q has the focus, want %q", got, focused)
 	}
-	if got := ask[string](b, `document.title`); !strings.HasPrefix(got, "2 circuits open") {
+	if got := ask[string](b, `document.title`); !strings.HasPrefix(got, "1 configuration failing, 2 circuits open") {
 		t.Errorf("the title is %q", got)
 	}
 	if n := ask[int](b, `document.querySelectorAll('[style], style').length`); n > 0 {
@@ -68,7 +68,7 @@ func TestBrowserSaysWhenThePageIsNotLiveAndComesBack(t *testing.T) {
 	w.change(func(w *world) { w.alarms = nil })
 	restart()
 	b.until(isLive)
-	b.until(`document.querySelector('.headline').textContent === '1 circuit open, 1 circuit half-open'`)
+	b.until(`document.querySelector('.headline').textContent === '1 configuration failing, 1 circuit open, 1 circuit half-open'`)
 }
 
 // serveInTurn serves one set of pages, and another from restart on.
@@ -161,7 +161,7 @@ func TestBrowserWithoutScriptsShowsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 circuit open, 1 circuit half-open, 1 alarm", "5 failures in a row (server_error)", "as of", "Reload", "no data"} {
+	for _, want := range []string{"1 configuration failing, 1 circuit open, 1 circuit half-open, 1 alarm", "5 failures in a row (server_error)", "as of", "Reload", "no data"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}

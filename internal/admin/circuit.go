@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -12,8 +13,24 @@ import (
 // untouched reports whether the target has no circuit yet.
 func (t target) untouched() bool { return t.circuit.Key == "" }
 
-// off reports whether the breaker is switched off for the target.
-func (t target) off() bool { return !t.untouched() && !t.circuit.Enabled }
+// held reports whether an operator has set the state of the circuit.
+func (t target) held() bool {
+	return t.circuit.State == breaker.ForcedOpen || t.circuit.State == breaker.Disabled || t.circuit.State == breaker.Shadow
+}
+
+// off reports whether the breaker is switched off for the target by its
+// settings, and no operator has said otherwise.
+func (t target) off() bool { return !t.untouched() && !t.circuit.Enabled && !t.held() }
+
+// refuses reports whether no call gets through, not even a probe.
+func (t target) refuses() bool {
+	return t.circuit.State == breaker.ForcedOpen || t.circuit.State == breaker.Open && !t.circuit.Eligible
+}
+
+// probes reports whether only probes get through, now or with the next call.
+func (t target) probes() bool {
+	return t.circuit.State == breaker.HalfOpen || t.circuit.State == breaker.Open && t.circuit.Eligible
+}
 
 // state is the state of the circuit as a mark.
 func (t target) state() templates.Mark {
@@ -26,8 +43,22 @@ func (t target) state() templates.Mark {
 		return templates.Mark{Tone: templates.Bad, Text: "Open"}
 	case t.circuit.State == breaker.HalfOpen:
 		return templates.Mark{Tone: templates.Caution, Text: "Half-open"}
+	case t.held():
+		return heldMark(t.circuit.State)
 	default:
 		return templates.Mark{Tone: templates.Good, Text: "Closed"}
+	}
+}
+
+// heldMark is the mark of a state that only an operator can set.
+func heldMark(state breaker.State) templates.Mark {
+	switch state {
+	case breaker.ForcedOpen:
+		return templates.Mark{Tone: templates.Caution, Shape: templates.Lock, Text: "Forced open"}
+	case breaker.Disabled:
+		return templates.Mark{Tone: templates.Caution, Shape: templates.Bypass, Text: "Disabled"}
+	default:
+		return templates.Mark{Tone: templates.Quiet, Shape: templates.Eye, Text: "Shadow"}
 	}
 }
 
@@ -47,6 +78,8 @@ func (t target) why() string {
 		return "No call yet"
 	case t.off():
 		return "Switched off: every call goes through"
+	case t.held():
+		return setBy(c)
 	case c.State == breaker.Closed && c.Failures > uint64(c.ConsecutiveFailures):
 		return share(c)
 	case c.State == breaker.Closed && c.ConsecutiveFailures > 0:
@@ -54,6 +87,15 @@ func (t target) why() string {
 	default:
 		return reasonInWords(c) + caused(c.Cause)
 	}
+}
+
+// setBy says who set the state, and in whose words why.
+func setBy(c breaker.Snapshot) string {
+	by := "By " + cmp.Or(c.Actor, "an operator")
+	if c.Note == "" {
+		return by + ", who gave no reason"
+	}
+	return by + ": " + c.Note
 }
 
 func reasonInWords(c breaker.Snapshot) string {
@@ -78,6 +120,10 @@ func reasonInWords(c breaker.Snapshot) string {
 		return "A probe never came back"
 	case breaker.ReasonHalfOpenTimeout:
 		return "No probe gave a verdict in time"
+	case breaker.ReasonOperator:
+		return "An operator said so"
+	case breaker.ReasonOverrideOver:
+		return "The time of what an operator had set is over"
 	default:
 		return c.Reason
 	}
@@ -103,10 +149,14 @@ func caused(class string) string {
 	return " (" + class + ")"
 }
 
-// nextProbe is when the circuit will try its target again; empty while there
-// is nothing to try.
-func (t target) nextProbe() string {
+// nextProbe is when the circuit will try its target again, or when what an
+// operator has set is over; empty while there is nothing to wait for.
+func (t target) nextProbe(now time.Time) string {
 	switch {
+	case t.circuit.State == breaker.ForcedOpen && t.circuit.Until.IsZero():
+		return "When an operator closes it"
+	case t.held():
+		return t.ending(now)
 	case t.circuit.State == breaker.HalfOpen:
 		return "Under way"
 	case t.circuit.State != breaker.Open:
@@ -118,9 +168,56 @@ func (t target) nextProbe() string {
 	}
 }
 
+// ending is when a state that an operator has set will end by itself, and how;
+// empty for never.
+func (t target) ending(now time.Time) string {
+	switch {
+	case t.circuit.Until.IsZero():
+		return ""
+	case t.circuit.State == breaker.ForcedOpen && t.circuit.Enabled:
+		return "Probed from " + clock(t.circuit.Until, now).Text + " on"
+	case !t.circuit.Enabled:
+		return "Off again at " + clock(t.circuit.Until, now).Text
+	default:
+		return "Closed at " + clock(t.circuit.Until, now).Text
+	}
+}
+
+// heldNext says what a state that an operator has set does to callers, and how
+// it ends.
+func (t target) heldNext(now time.Time) string {
+	end := "until an operator closes it."
+	if !t.circuit.Until.IsZero() {
+		end = "until " + clock(t.circuit.Until, now).Text + "; " + t.afterwards()
+	}
+	switch t.circuit.State {
+	case breaker.ForcedOpen:
+		return "Refuses every call " + end
+	case breaker.Disabled:
+		return "Lets every call through and counts nothing, " + end
+	default:
+		return "Lets every call through and only tells when it would have opened, " + end
+	}
+}
+
+// afterwards is what follows when the time of a state that an operator has set
+// is over.
+func (t target) afterwards() string {
+	switch {
+	case !t.circuit.Enabled:
+		return "then it is switched off again, as its settings say."
+	case t.circuit.State == breaker.ForcedOpen:
+		return "then the next call is a probe."
+	default:
+		return "then it is closed and guards the target again."
+	}
+}
+
 // next says what happens next, in a sentence.
 func (t target) next(now time.Time) string {
 	switch {
+	case t.held():
+		return t.heldNext(now)
 	case t.circuit.State == breaker.HalfOpen:
 		return "Probes are under way; every other call is refused until they have answered."
 	case t.circuit.Eligible:

@@ -91,6 +91,7 @@ func (f *feed) look(ctx context.Context) error {
 	err := f.send(ctx,
 		part{templates.PartSummary, templates.SummaryPart(seen.summary())},
 		part{templates.PartAttention, templates.AttentionList(seen.attention())},
+		part{templates.PartCallers, templates.CallerList(seen.fare())},
 		part{templates.PartTargets, templates.TargetTable(seen.targets())},
 		part{templates.PartClock, templates.Clock(clock(seen.now, seen.now))},
 	)

@@ -96,14 +96,14 @@ func TestALivePageFirstHearsEverything(t *testing.T) {
 		t.Errorf("Content-Type %q", got)
 	}
 	var got []string
-	for range 5 {
+	for range 6 {
 		m, ok := p.next()
 		if !ok {
 			t.Fatal("the stream ended")
 		}
 		got = append(got, m.name)
 	}
-	want := []string{templates.PartSummary, templates.PartAttention, templates.PartTargets, templates.PartClock, templates.PartRuns}
+	want := []string{templates.PartSummary, templates.PartAttention, templates.PartCallers, templates.PartTargets, templates.PartClock, templates.PartRuns}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,7 @@ func (p *Pages) overview(c echo.Context) error {
 	frame.Stream = livePath
 	return send(c, http.StatusOK, templates.OverviewPage(templates.Overview{
 		Frame: frame, AsOf: clock(seen.now, seen.now),
-		Summary: summary, Attention: seen.attention(), Targets: seen.targets(),
+		Summary: summary, Attention: seen.attention(), Callers: seen.fare(), Targets: seen.targets(),
 		Runs: p.recent(c.Request().Context(), seen.now),
 	}))
 }

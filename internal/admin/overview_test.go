@@ -40,12 +40,12 @@ func TestOverviewSaysWhatIsOpenWhySinceWhenAndWhatHappensNext(t *testing.T) {
 	seen := incident(now).pages().look(now)
 
 	if got, want := seen.summary(), (templates.Summary{
-		Title: "1 circuit open, 1 circuit half-open, 1 alarm", Tone: templates.Bad,
-		Headline: "1 circuit open, 1 circuit half-open, 1 alarm", Detail: "3 of 5 circuits closed.",
+		Title: "1 configuration failing, 1 circuit open, 1 circuit half-open, 1 alarm", Tone: templates.Bad,
+		Headline: "1 configuration failing, 1 circuit open, 1 circuit half-open, 1 alarm", Detail: "3 of 5 circuits closed.",
 	}); got != want {
 		t.Errorf("summary:\n got %+v\nwant %+v", got, want)
 	}
-	got := seen.attention()[0]
+	got := seen.attention().Sick[0]
 	want := templates.Notice{
 		Mark: templates.Mark{Tone: templates.Bad, Text: "Open"}, Subject: "openai/gpt-4.1-mini/global",
 		Facts: []templates.Fact{
@@ -101,7 +101,18 @@ func TestSummary(t *testing.T) {
 		"due":         {&world{circuits: []breaker.Snapshot{closed, due}}, templates.Caution, "1 circuit due for a probe", "1 of 2 circuits closed."},
 		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
 		"no database": {&world{circuits: []breaker.Snapshot{closed}, database: Database{Away: true, Waiting: 3, Room: 65536}}, templates.Bad, "database away", "1 of 1 circuit closed."},
-		"alarm only":  {&world{alarms: []telemetry.Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
+		"held": {
+			&world{circuits: []breaker.Snapshot{closed, {Key: "e/m/r", Enabled: true, State: breaker.Shadow}, {Key: "f/m/r", State: breaker.Disabled}}},
+			templates.Caution, "2 circuits set by an operator", "1 of 3 circuits closed.",
+		},
+		"failing": {
+			&world{
+				circuits: []breaker.Snapshot{{Key: "e/m/r", Enabled: true, State: breaker.ForcedOpen}},
+				callers:  Callers{Configurations: []Configuration{{Name: "chat", Targets: []llm.Target{{Provider: "e", Model: "m", Region: "r"}}}}},
+			},
+			templates.Bad, "1 configuration failing, 1 circuit set by an operator", "0 of 1 circuit closed.",
+		},
+		"alarm only": {&world{alarms: []telemetry.Alarm{{Provider: "a"}}}, templates.Bad, "1 alarm", "0 of 0 circuits closed."},
 	} {
 		got := test.world.pages().look(noon).summary()
 		if got.Tone != test.tone || got.Headline != test.headline || got.Detail != test.detail {

@@ -16,6 +16,7 @@ type reading struct {
 	now      time.Time
 	report   health.Report
 	all      []target // by key
+	callers  Callers
 	alarms   []telemetry.Alarm
 	database Database
 }
@@ -38,6 +39,7 @@ func (p *Pages) look(now time.Time) reading {
 	return reading{
 		now: now.UTC(), report: report,
 		all:      all,
+		callers:  p.Callers(),
 		alarms:   p.Alarms.Alarms(),
 		database: p.Database(),
 	}
@@ -83,6 +85,11 @@ func (r reading) inState(state breaker.State) []target {
 // refusing returns the targets whose open circuit lets no call through.
 func (r reading) refusing() []target {
 	return r.those(func(c breaker.Snapshot) bool { return c.State == breaker.Open && !c.Eligible })
+}
+
+// held returns the targets whose circuit is in a state that an operator has set.
+func (r reading) held() []target {
+	return slices.DeleteFunc(slices.Clone(r.all), func(t target) bool { return !t.held() })
 }
 
 // due returns the targets whose cooldown is over and which only wait for a call

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	mu       sync.Mutex
 	circuits []breaker.Snapshot
+	callers  Callers
 	report   health.Report
 	alarms   []telemetry.Alarm
 	runs     []runs.Run
@@ -89,7 +90,7 @@ const never = time.Hour
 
 func (w *world) pages(adapt ...func(*Deps)) *Pages {
 	deps := Deps{
-		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Health: w, Runs: w, Alarms: w,
+		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Callers: func() Callers { return w.callers }, Health: w, Runs: w, Alarms: w,
 		Database: func() Database { return w.database },
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
 	}
@@ -173,6 +174,17 @@ func incident(now time.Time) *world {
 		figures("ollama", "llama3.2:1b", "default", 0.88, 61, 1, 2980, 2760, 5230),
 		figures("openai", "gpt-4.1-mini", "global", 0.33, 214, 0.257, 1104, 980, 9870),
 	)
+	route := func(name string, keys ...string) {
+		c := Configuration{Name: name}
+		for _, key := range keys {
+			t, _ := llm.ParseTarget(key)
+			c.Targets = append(c.Targets, t)
+		}
+		w.callers.Configurations = append(w.callers.Configurations, c)
+	}
+	route("chat", "openai/gpt-4.1-mini/global", "azure/gpt-4.1-mini/swedencentral", "anthropic/claude-sonnet-4-5/eu")
+	route("images", "openai/gpt-4.1-mini/global")
+	route("summaries", "ollama/llama3.2:1b/default", "mistral/mistral-small/default")
 	w.record(now)
 	return w
 }

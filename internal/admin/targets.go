@@ -49,7 +49,7 @@ func (r reading) staleness() string {
 func (r reading) targetRow(t target) templates.Target {
 	row := templates.Target{
 		Provider: t.Provider, Model: t.Model, Region: t.Region,
-		State: t.state(), Reason: t.why(), Next: t.nextProbe(), Rejected: grouped(t.circuit.Rejected),
+		State: t.state(), Reason: t.why(), Next: t.nextProbe(r.now), Rejected: grouped(t.circuit.Rejected),
 		Score:   score(t.health.Figures),
 		Success: optional(t.health.SuccessRate, percent),
 		Latency: templates.Latency{

@@ -62,6 +62,7 @@ func TestEveryReasonIsSaidInWords(t *testing.T) {
 	for _, reason := range []string{
 		breaker.ReasonConsecutive, breaker.ReasonFailureRate, breaker.ReasonSlowRate, breaker.ReasonRetryAfter, breaker.ReasonHalfOpen, breaker.ReasonProbeSuccess,
 		breaker.ReasonProbeFailure, breaker.ReasonProbeLost, breaker.ReasonHalfOpenTimeout,
+		breaker.ReasonOperator, breaker.ReasonOverrideOver,
 	} {
 		if got := reasonInWords(breaker.Snapshot{Reason: reason}); got == reason || got == "" {
 			t.Errorf("%s is said as %q", reason, got)
@@ -105,6 +106,27 @@ func TestStatesInWords(t *testing.T) {
 			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.HalfOpen, Reason: breaker.ReasonHalfOpen, Cause: "connection"},
 			"Half-open", "Cooldown over, being probed (connection)", "Under way",
 		},
+		"forced open": {
+			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.ForcedOpen, Reason: breaker.ReasonOperator, Actor: "anna", Note: "vendor says so"},
+			"Forced open", "By anna: vendor says so", "When an operator closes it",
+		},
+		"forced open for a while": {
+			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.ForcedOpen, Reason: breaker.ReasonOperator, Actor: "anna", Until: noon.Add(time.Minute)},
+			"Forced open", "By anna, who gave no reason", "Probed from 21:46:00 UTC on",
+		},
+		"disabled": {
+			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Disabled, Reason: breaker.ReasonOperator, Actor: "anna", Note: "upgrade"},
+			"Disabled", "By anna: upgrade", "",
+		},
+		"shadow for a while": {
+			breaker.Snapshot{Key: "k", Enabled: true, State: breaker.Shadow, Reason: breaker.ReasonOperator, Actor: "anna", Note: "watch", Failures: 3, Calls: 9, Until: noon.Add(time.Minute)},
+			"Shadow", "By anna: watch", "Closed at 21:46:00 UTC",
+		},
+		"forced open though switched off": {
+			breaker.Snapshot{Key: "k", State: breaker.ForcedOpen, Reason: breaker.ReasonOperator, Note: "x", Until: noon.Add(time.Minute)},
+			"Forced open", "By an operator: x", "Off again at 21:46:00 UTC",
+		},
+		"closed by an operator": {breaker.Snapshot{Key: "k", Enabled: true, Reason: breaker.ReasonOperator}, "Closed", "An operator said so", ""},
 	} {
 		subject := target{circuit: test.circuit}
 		if got := subject.state().Text; got != test.state {
@@ -113,7 +135,7 @@ func TestStatesInWords(t *testing.T) {
 		if got := subject.why(); got != test.why {
 			t.Errorf("%s: why %q, want %q", name, got, test.why)
 		}
-		if got := subject.nextProbe(); got != test.next {
+		if got := subject.nextProbe(noon); got != test.next {
 			t.Errorf("%s: next %q, want %q", name, got, test.next)
 		}
 	}

@@ -36,10 +36,22 @@ const (
 	Quiet   Tone = "quiet"
 )
 
+// Shape is a sign beside the word of a state that is told by more than its
+// tone.
+type Shape string
+
+// The shapes; the empty one is that of the tone.
+const (
+	Lock   Shape = "lock"   // nothing goes through
+	Bypass Shape = "bypass" // everything goes around
+	Eye    Shape = "eye"    // only watched
+)
+
 // Mark is a state in one word with its tone.
 type Mark struct {
-	Tone Tone
-	Text string
+	Tone  Tone
+	Shape Shape
+	Text  string
 }
 
 // Moment is a point in time. The zero value is none.

@@ -5,7 +5,8 @@ type Overview struct {
 	Frame     Frame
 	AsOf      Moment
 	Summary   Summary
-	Attention []Notice
+	Attention Attention
+	Callers   []Caller
 	Targets   Targets
 	Runs      Runs
 }
@@ -16,6 +17,17 @@ type Summary struct {
 	Tone     Tone
 	Headline string
 	Detail   string
+}
+
+// Attention is what a person should look at: what is sick, and apart from that
+// what a person has set.
+type Attention struct{ Sick, Held []Notice }
+
+// Caller is how those fare who name one configuration.
+type Caller struct {
+	Name string // of the configuration
+	Mark Mark
+	Text string
 }
 
 // Notice is one thing that needs a person's attention: a circuit that is not

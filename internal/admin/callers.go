@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/web/templates"
+)
+
+// route is a configuration with its targets as they are now, in the order in
+// which they are configured.
+type route struct {
+	name    string
+	targets []target
+}
+
+// routes returns every configuration.
+func (r reading) routes() []route {
+	known := map[llm.Target]target{}
+	for _, t := range r.all {
+		known[t.Target] = t
+	}
+	var routes []route
+	for _, c := range r.callers.Configurations {
+		one := route{name: c.Name}
+		for _, name := range c.Targets {
+			t := known[name]
+			t.Target = name // also where nothing is known of it yet
+			one.targets = append(one.targets, t)
+		}
+		routes = append(routes, one)
+	}
+	return routes
+}
+
+// fare says for each configuration whether those who call it are hurt now, the
+// worst first.
+func (r reading) fare() []templates.Caller {
+	var list []templates.Caller
+	for _, one := range r.routes() {
+		list = append(list, r.caller(one))
+	}
+	loudness := []templates.Tone{templates.Bad, templates.Caution, templates.Good}
+	slices.SortFunc(list, func(a, b templates.Caller) int {
+		return cmp.Or(cmp.Compare(slices.Index(loudness, a.Mark.Tone), slices.Index(loudness, b.Mark.Tone)), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// failing counts the configurations whose callers get errors, all of them.
+func (r reading) failing() int {
+	n := 0
+	for _, one := range r.routes() {
+		if one.failing() {
+			n++
+		}
+	}
+	return n
+}
+
+// failing reports whether every target refuses every call.
+func (o route) failing() bool {
+	return len(o.targets) > 0 && !slices.ContainsFunc(o.targets, func(t target) bool { return !t.refuses() })
+}
+
+// serving returns the targets that let calls through.
+func (o route) serving() []target {
+	return slices.DeleteFunc(slices.Clone(o.targets), func(t target) bool { return t.refuses() || t.probes() })
+}
+
+func (r reading) caller(o route) templates.Caller {
+	serving := o.serving()
+	switch first := r.first(o); {
+	case len(o.targets) == 0:
+		return templates.Caller{Name: o.name, Mark: templates.Mark{Tone: templates.Quiet, Text: "No target"}}
+	case o.failing():
+		return templates.Caller{
+			Name: o.name, Mark: templates.Mark{Tone: templates.Bad, Text: "Errors"},
+			Text: "Callers get errors: " + every(len(o.targets)) + r.soonest(o),
+		}
+	case len(serving) == 0:
+		return templates.Caller{
+			Name: o.name, Mark: templates.Mark{Tone: templates.Caution, Text: "Probes only"},
+			Text: "Callers get errors, but for those whose calls are probes.",
+		}
+	case len(serving) == len(o.targets):
+		return templates.Caller{Name: o.name, Mark: undisturbed, Text: taking(len(serving))}
+	case first.refuses() || first.probes():
+		return templates.Caller{
+			Name: o.name, Mark: templates.Mark{Tone: templates.Caution, Text: "Served by fallback"},
+			Text: first.Key() + first.trouble() + r.instead(serving[0]) + ".",
+		}
+	default:
+		return templates.Caller{
+			Name: o.name, Mark: undisturbed,
+			Text: fmt.Sprintf("%d of its %d targets would take a call now.", len(serving), len(o.targets)),
+		}
+	}
+}
+
+// undisturbed is the mark of callers who notice nothing.
+var undisturbed = templates.Mark{Tone: templates.Good, Text: "Served"}
+
+// first is the target that is asked first; none where that changes with the
+// scores.
+func (r reading) first(o route) target {
+	if len(o.targets) == 0 || r.report.ReorderFallback && r.report.ReorderPrimary {
+		return target{}
+	}
+	return o.targets[0]
+}
+
+// trouble says why a target does not take calls.
+func (t target) trouble() string {
+	switch {
+	case t.held():
+		return " is forced open"
+	case t.probes():
+		return " only takes probes"
+	default:
+		return " is open"
+	}
+}
+
+// instead says who serves in place of the first.
+func (r reading) instead(next target) string {
+	if r.report.ReorderFallback {
+		return "; another target serves"
+	}
+	return "; " + next.Key() + " serves"
+}
+
+func taking(targets int) string {
+	if targets == 1 {
+		return "Its only target takes calls."
+	}
+	return fmt.Sprintf("Its %d targets take calls.", targets)
+}
+
+func every(targets int) string {
+	if targets == 1 {
+		return "its only target is open"
+	}
+	return "every target is open"
+}
+
+// soonest says when the first of the targets is tried again.
+func (r reading) soonest(o route) string {
+	var least time.Duration
+	for _, t := range o.targets {
+		wait := t.circuit.RetryAfter
+		if t.held() {
+			wait = t.circuit.Until.Sub(r.now) // far in the past without an end
+		}
+		if wait > 0 && (least == 0 || wait < least) {
+			least = wait
+		}
+	}
+	if least == 0 {
+		return ", until an operator closes one."
+	}
+	return "; the next probe is in " + span(least) + "."
+}
