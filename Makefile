@@ -4,12 +4,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 CONFIG  ?= examples/quickstart.yaml
-SOAK    ?= 10m
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-micro soak fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-micro soak soak-breaker fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,7 +69,11 @@ bench-breaker: ## Measure the circuit breaker beside gobreaker and failsafe-go, 
 
 soak: deps-run build ## Load the gateway as production does for SOAK (default 10m) and hold it to its promises
 	go build -o bin/soak ./bench/soak
-	@bin/soak --for $(SOAK)
+	@bin/soak --for $(or $(SOAK),10m)
+
+soak-breaker: ## Load the circuit breaker alone in every way for SOAK (default 5m) and hold it to its promises
+	go build -o bin/soak-breaker ./bench/soak/breaker
+	@bin/soak-breaker --for $(or $(SOAK),5m)
 
 bench-micro: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./internal/...
