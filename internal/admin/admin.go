@@ -26,8 +26,9 @@ import (
 
 // Where the pages are, beside the overview at "/".
 const (
-	runsPath = "/runs/"
-	livePath = "/live"
+	runsPath     = "/runs/"
+	circuitsPath = "/circuits/"
+	livePath     = "/live"
 )
 
 // Circuits reads the circuits as they are now.
@@ -65,6 +66,11 @@ type Runs interface {
 	Find(ctx context.Context, id uuid.UUID) (runs.Run, []runs.Attempt, error)
 }
 
+// History reads what has happened to a circuit.
+type History interface {
+	ListEvents(ctx context.Context, f runs.EventFilter) (runs.EventPage, error)
+}
+
 // Alarms reads what only a person can put right.
 type Alarms interface {
 	Alarms() []telemetry.Alarm
@@ -84,8 +90,10 @@ type Deps struct {
 	Callers  func() Callers
 	Health   Health
 	Runs     Runs
+	History  History
 	Alarms   Alarms
 	Database func() Database
+	Steering Steering // nil where circuits are only looked at
 	Log      *slog.Logger
 
 	// Refresh is how often a live page is drawn anew when nothing happens; 0
@@ -117,6 +125,11 @@ func New(deps Deps) *Pages {
 func (p *Pages) Register(g *echo.Group) {
 	g.GET("/", p.overview, secured, p.explained)
 	g.GET(runsPath+":id", p.run, secured, p.explained)
+	g.GET(circuitsPath+":key", p.circuit, secured, p.explained)
+	if p.Steering != nil {
+		g.GET(circuitsPath+":key/:action", p.askCommand, secured, p.explained)
+		g.POST(circuitsPath+":key/:action", p.command, secured, p.explained)
+	}
 	g.GET(livePath, p.live, secured, p.explained)
 	g.GET(web.Root+"*", echo.WrapHandler(p.files), secured)
 	g.HEAD(web.Root+"*", echo.WrapHandler(p.files), secured)

@@ -123,7 +123,7 @@ func (r reading) databaseNotice() templates.Notice {
 
 func (r reading) circuitNotice(t target) templates.Notice {
 	return templates.Notice{
-		Mark: t.state(), Subject: t.Key(),
+		Mark: t.state(), Subject: t.Key(), ID: elementID(t.Key()), URL: circuitURL(t.Key()),
 		Facts: []templates.Fact{
 			{Name: "Why", Value: t.why()},
 			{Name: "Since", Moment: since(t.circuit.Since, r.now)},

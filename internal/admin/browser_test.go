@@ -100,7 +100,7 @@ func TestBrowserRunsNothingThatCameFromOutside(t *testing.T) {
 	pages := w.pages()
 	b := browse(t)
 	server := serve(t, pages)
-	for _, path := range []string{"/runs/" + id.String(), "/"} {
+	for _, path := range []string{circuitURL("p/" + evil + "/r"), "/runs/" + id.String(), "/"} {
 		b.do(chromedp.Navigate(server.URL + path))
 		b.until(`document.querySelector('main').textContent.includes('<svg onload')`)
 	}
@@ -155,7 +155,7 @@ func TestBrowserWithoutScriptsShowsEverything(t *testing.T) {
 	w := incident(time.Now())
 	b := browse(t)
 	server := serve(t, w.pages())
-	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	tell(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.do(chromedp.Navigate(server.URL), chromedp.WaitVisible(chromedp.CSS("table.targets")))
 	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS("body")))
 	if err != nil {

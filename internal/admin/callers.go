@@ -50,6 +50,14 @@ func (r reading) fare() []templates.Caller {
 	return list
 }
 
+// fareOf is fare for the configurations alone that lead to a target.
+func (r reading) fareOf(t target) []templates.Caller {
+	r.callers.Configurations = slices.DeleteFunc(slices.Clone(r.callers.Configurations), func(c Configuration) bool {
+		return !slices.Contains(c.Targets, t.Target)
+	})
+	return r.fare()
+}
+
 // failing counts the configurations whose callers get errors, all of them.
 func (r reading) failing() int {
 	n := 0
@@ -159,7 +167,10 @@ func (r reading) soonest(o route) string {
 			least = wait
 		}
 	}
-	if least == 0 {
+	switch {
+	case least == 0 && len(o.targets) == 1:
+		return ", until an operator closes it."
+	case least == 0:
 		return ", until an operator closes one."
 	}
 	return "; the next probe is in " + span(least) + "."

@@ -52,7 +52,8 @@ func TestWhatCallersGet(t *testing.T) {
 		"all by score":      {[]string{"open", "closed"}, health.Report{ReorderFallback: true, ReorderPrimary: true}, templates.Good, "Served", "1 of its 2 targets would take a call now."},
 		"all open":          {[]string{"longer", "open"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; the next probe is in 21 s."},
 		"forced is sooner":  {[]string{"open", "timed"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; the next probe is in 10 s."},
-		"forced open":       {[]string{"forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: its only target is open, until an operator closes one."},
+		"forced open":       {[]string{"forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: its only target is open, until an operator closes it."},
+		"all forced open":   {[]string{"forced", "forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open, until an operator closes one."},
 		"only probes":       {[]string{"forced", "half"}, health.Report{}, templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes."},
 		"the next is one":   {[]string{"due"}, health.Report{}, templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes."},
 		"nothing behind it": {nil, health.Report{}, templates.Quiet, "No target", ""},
@@ -72,9 +73,9 @@ func TestCallersWhoAreHurtComeFirst(t *testing.T) {
 	w := incident(time.Now())
 	page := document(t, serve(t, w.pages()), "/")
 	want := []string{
-		"images ErrorsCallers get errors: its only target is open; the next probe is in 21 s.",
-		"chat Served by fallbackopenai/gpt-4.1-mini/global is open; anthropic/claude-sonnet-4-5/eu serves.",
-		"summaries ServedIts 2 targets take calls.",
+		"images Errors Callers get errors: its only target is open; the next probe is in 21 s.",
+		"chat Served by fallback openai/gpt-4.1-mini/global is open; anthropic/claude-sonnet-4-5/eu serves.",
+		"summaries Served Its 2 targets take calls.",
 	}
 	if diff := cmp.Diff(want, texts(page.Find(".callers li"))); diff != "" {
 		t.Errorf("callers (-want +got):\n%s", diff)

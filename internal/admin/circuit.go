@@ -218,6 +218,10 @@ func (t target) next(now time.Time) string {
 	switch {
 	case t.held():
 		return t.heldNext(now)
+	case t.off():
+		return "Lets every call through, since its settings want no circuit."
+	case t.circuit.State == breaker.Closed:
+		return "Lets every call through and counts how it ends."
 	case t.circuit.State == breaker.HalfOpen:
 		return "Probes are under way; every other call is refused until they have answered."
 	case t.circuit.Eligible:

@@ -8,11 +8,15 @@ import (
 	"github.com/google/uuid"
 )
 
+// everyPage is one of each kind.
+func (h *helm) everyPage() []string {
+	return []string{"/", "/runs/" + h.world.runs[0].RunID.String(), circuitURL(openKey), circuitURL(openKey) + "/open", circuitURL(openKey) + "/close"}
+}
+
 func TestEveryPageForbidsWhatItDoesNotNeed(t *testing.T) {
 	t.Parallel()
-	w := incident(time.Now())
-	server := serve(t, w.pages())
-	for _, path := range []string{"/", "/runs/" + w.runs[0].RunID.String(), "/runs/" + uuid.Nil.String()} {
+	h, server := steered(t)
+	for _, path := range append(h.everyPage(), "/runs/"+uuid.Nil.String(), "/circuits/x") {
 		response, _ := get(t, server, path)
 		for header, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff",
@@ -38,9 +42,8 @@ func TestEveryPageForbidsWhatItDoesNotNeed(t *testing.T) {
 
 func TestNoScriptOrStyleStandsInAPage(t *testing.T) {
 	t.Parallel()
-	w := incident(time.Now())
-	server := serve(t, w.pages())
-	for _, path := range []string{"/", "/runs/" + w.runs[0].RunID.String()} {
+	h, server := steered(t)
+	for _, path := range h.everyPage() {
 		page := document(t, server, path)
 		if n := page.Find("style, [style], script:not([src])").Length(); n > 0 {
 			t.Errorf("%s: %d inline scripts or styles", path, n)
@@ -82,9 +85,8 @@ func TestWhatAPageLoadsIsThereAndKept(t *testing.T) {
 
 func TestAPageIsBuiltForEveryone(t *testing.T) {
 	t.Parallel()
-	w := incident(time.Now())
-	server := serve(t, w.pages())
-	for _, path := range []string{"/", "/runs/" + w.runs[0].RunID.String()} {
+	h, server := steered(t)
+	for _, path := range h.everyPage() {
 		page := document(t, server, path)
 		for _, selector := range []string{"html[lang]", "header", "main#main", "a.skip[href='#main']", "nav[aria-label] a[aria-current=page]", "h1", "title"} {
 			if page.Find(selector).Length() != 1 {
@@ -97,6 +99,32 @@ func TestAPageIsBuiltForEveryone(t *testing.T) {
 		for _, mark := range page.Find(".mark").EachIter() {
 			if text(mark) == "" || mark.Find("svg[aria-hidden=true]").Length() != 1 {
 				t.Errorf("%s: a state is told by colour alone", path)
+			}
+		}
+	}
+}
+
+func TestEveryFieldHasItsLabel(t *testing.T) {
+	t.Parallel()
+	_, server := steered(t)
+	for _, action := range []string{"open", "shadow", "disable", "close", "reset"} {
+		page := document(t, server, circuitURL(closedKey)+"/"+action)
+		fields := page.Find("input, select, textarea")
+		if fields.Length() == 0 {
+			t.Fatalf("%s: no field", action)
+		}
+		for _, field := range fields.EachIter() {
+			id := field.AttrOr("id", "")
+			if text(page.Find("label[for='"+id+"']")) == "" {
+				t.Errorf("%s: the field %q has no label", action, id)
+			}
+			if described := field.AttrOr("aria-describedby", ""); page.Find("#"+described).Length() != 1 {
+				t.Errorf("%s: what describes %q is missing", action, id)
+			}
+		}
+		for _, button := range page.Find("button").EachIter() {
+			if text(button) == "" {
+				t.Errorf("%s: a button says nothing", action)
 			}
 		}
 	}

@@ -17,9 +17,14 @@ import (
 // events does not become a storm of drawing.
 const calm = 200 * time.Millisecond
 
-// live serves GET /live: the parts of the overview as events, each when it is
-// not as it was sent last. It ends when the page goes away, or at Stop.
+// live serves GET /live: the parts of the overview as events, or, with a key as
+// parameter circuit, those of a circuit's page, each when it is not as it was
+// sent last. It ends when the page goes away, or at Stop.
 func (p *Pages) live(c echo.Context) error {
+	shown, err := p.shown(c.QueryParam("circuit"))
+	if err != nil {
+		return err
+	}
 	listener, err := p.stream.join()
 	if err != nil {
 		return notLive(c, err)
@@ -27,7 +32,7 @@ func (p *Pages) live(c echo.Context) error {
 	defer p.stream.leave(listener)
 
 	ctx := c.Request().Context()
-	feed := &feed{pages: p, out: openEvents(c.Response()), sent: map[string][]byte{}}
+	feed := &feed{pages: p, view: shown, out: openEvents(c.Response()), sent: map[string][]byte{}}
 	beat := time.NewTicker(p.Refresh)
 	defer beat.Stop()
 	for {
@@ -80,6 +85,7 @@ func notLive(c echo.Context, err error) error {
 // feed is what one live page is sent.
 type feed struct {
 	pages *Pages
+	view  view
 	out   *events
 	sent  map[string][]byte // part → as it was sent last
 }
@@ -88,20 +94,40 @@ type feed struct {
 // slow one does not hold up what is known without it.
 func (f *feed) look(ctx context.Context) error {
 	seen := f.pages.look(time.Now())
-	err := f.send(ctx,
-		part{templates.PartSummary, templates.SummaryPart(seen.summary())},
-		part{templates.PartAttention, templates.AttentionList(seen.attention())},
-		part{templates.PartCallers, templates.CallerList(seen.fare())},
-		part{templates.PartTargets, templates.TargetTable(seen.targets())},
-		part{templates.PartClock, templates.Clock(clock(seen.now, seen.now))},
-	)
+	known, err := f.view.known(seen)
 	if err != nil {
 		return err
 	}
-	return f.send(ctx, part{templates.PartRuns, templates.RunTable(f.pages.recent(ctx, seen.now))})
+	if err := f.send(ctx, append(known, part{templates.PartClock, templates.Clock(clock(seen.now, seen.now))})...); err != nil {
+		return err
+	}
+	return f.send(ctx, f.view.recorded(ctx, seen))
 }
 
-// part is a part of the overview, freshly drawn.
+// view draws the parts of one page: those that are known at once, which fail
+// when what the page is about is gone, and the one that the database is asked
+// for.
+type view struct {
+	known    func(reading) ([]part, error)
+	recorded func(context.Context, reading) part
+}
+
+// shown is the view of the circuit with a key, or without one the overview.
+func (p *Pages) shown(circuit string) (view, error) {
+	if circuit == "" {
+		return view{known: overviewParts, recorded: p.runsPart}, nil
+	}
+	t, err := p.look(time.Now()).named(circuit)
+	if err != nil {
+		return view{}, err
+	}
+	return view{
+		known:    func(seen reading) ([]part, error) { return p.circuitParts(seen, t.Key()) },
+		recorded: func(ctx context.Context, seen reading) part { return p.historyPart(ctx, seen, t) },
+	}, nil
+}
+
+// part is a part of a page, freshly drawn.
 type part struct {
 	name      string
 	component templ.Component

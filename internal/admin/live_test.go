@@ -32,11 +32,17 @@ type page struct {
 	close   context.CancelFunc
 }
 
-// open asks for the live stream.
+// open asks for the live stream of the overview.
 func open(t *testing.T, server *httptest.Server) *page {
 	t.Helper()
+	return openAt(t, server, livePath)
+}
+
+// openAt asks for the live stream of some page.
+func openAt(t *testing.T, server *httptest.Server, path string) *page {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+livePath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

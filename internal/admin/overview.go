@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -20,4 +21,18 @@ func (p *Pages) overview(c echo.Context) error {
 		Summary: summary, Attention: seen.attention(), Callers: seen.fare(), Targets: seen.targets(),
 		Runs: p.recent(c.Request().Context(), seen.now),
 	}))
+}
+
+// overviewParts are the parts of the overview that are known at once.
+func overviewParts(seen reading) ([]part, error) {
+	return []part{
+		{templates.PartSummary, templates.SummaryPart(seen.summary())},
+		{templates.PartAttention, templates.AttentionList(seen.attention())},
+		{templates.PartCallers, templates.CallerList(seen.fare())},
+		{templates.PartTargets, templates.TargetTable(seen.targets())},
+	}, nil
+}
+
+func (p *Pages) runsPart(ctx context.Context, seen reading) part {
+	return part{templates.PartRuns, templates.RunTable(p.recent(ctx, seen.now))}
 }

@@ -48,6 +48,7 @@ func TestOverviewSaysWhatIsOpenWhySinceWhenAndWhatHappensNext(t *testing.T) {
 	got := seen.attention().Sick[0]
 	want := templates.Notice{
 		Mark: templates.Mark{Tone: templates.Bad, Text: "Open"}, Subject: "openai/gpt-4.1-mini/global",
+		ID: elementID("openai/gpt-4.1-mini/global"), URL: "/circuits/openai%2Fgpt-4.1-mini%2Fglobal",
 		Facts: []templates.Fact{
 			{Name: "Why", Value: "5 failures in a row (server_error)"},
 			{Name: "Since", Moment: templates.Moment{At: now.Add(-124 * time.Second), Text: "21:42:56 UTC, 2 min ago"}},
@@ -250,8 +251,9 @@ func (stuck) List(ctx context.Context, _ runs.Filter) (runs.Page, error) {
 func TestUntrustedTextIsShownAsText(t *testing.T) {
 	t.Parallel()
 	w, id := hostile(time.Now())
-	server := serve(t, w.pages())
-	for path, least := range map[string]int{"/": 5, "/runs/" + id.String(): 5} {
+	server := serve(t, w.pages((&helm{}).obeyed))
+	circuit := circuitURL("p/" + evil + "/r")
+	for path, least := range map[string]int{"/": 8, "/runs/" + id.String(): 5, circuit: 8, circuit + "/shadow": 2} {
 		page := document(t, server, path)
 		if page.Find("svg[onload], img[onerror], script:not([src])").Length() > 0 {
 			t.Errorf("%s: untrusted text became an element", path)
@@ -270,6 +272,8 @@ func hostile(now time.Time) (*world, uuid.UUID) {
 	w := &world{
 		circuits: []breaker.Snapshot{{Key: "p/" + evil + "/r", Enabled: true, State: breaker.Open, Reason: evil, Cause: evil}},
 		alarms:   []telemetry.Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
+		callers:  Callers{Configurations: []Configuration{{Name: evil, Targets: []llm.Target{{Provider: "p", Model: evil, Region: "r"}}}}},
+		events:   []runs.Event{{At: now, Provider: "p", Model: evil, Region: "r", FromState: evil, ToState: evil, Reason: evil, Actor: evil}},
 		attempts: map[uuid.UUID][]runs.Attempt{},
 	}
 	id := w.addRun(now, "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))

@@ -34,7 +34,8 @@ type world struct {
 	alarms   []telemetry.Alarm
 	runs     []runs.Run
 	attempts map[uuid.UUID][]runs.Attempt
-	broken   error // of the database
+	events   []runs.Event // newest first
+	broken   error        // of the database
 	database Database
 }
 
@@ -85,12 +86,27 @@ func (w *world) Find(_ context.Context, id uuid.UUID) (runs.Run, []runs.Attempt,
 	return runs.Run{}, nil, runs.ErrNotFound
 }
 
+func (w *world) ListEvents(_ context.Context, f runs.EventFilter) (runs.EventPage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken != nil {
+		return runs.EventPage{}, w.broken
+	}
+	var page runs.EventPage
+	for _, e := range w.events {
+		if e.Target() == f.Target && len(page.Events) < f.Limit {
+			page.Events = append(page.Events, e)
+		}
+	}
+	return page, nil
+}
+
 // never is longer than any test: a page is drawn anew only when it is woken.
 const never = time.Hour
 
 func (w *world) pages(adapt ...func(*Deps)) *Pages {
 	deps := Deps{
-		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Callers: func() Callers { return w.callers }, Health: w, Runs: w, Alarms: w,
+		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Callers: func() Callers { return w.callers }, Health: w, Runs: w, History: w, Alarms: w,
 		Database: func() Database { return w.database },
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
 	}

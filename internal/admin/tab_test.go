@@ -127,8 +127,8 @@ func (b *tab) mustBeQuiet() {
 	}
 }
 
-// command sends a command of the browser's protocol.
-func command[P any](b *tab, c cdp.Command[P, cdp.Empty], params P) {
+// tell sends a command of the browser's protocol.
+func tell[P any](b *tab, c cdp.Command[P, cdp.Empty], params P) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, c, params); err != nil {
 		b.t.Fatal(err)
@@ -138,7 +138,7 @@ func command[P any](b *tab, c cdp.Command[P, cdp.Empty], params P) {
 // prefer sets the colour scheme that the browser asks for.
 func (b *tab) prefer(scheme string) {
 	b.t.Helper()
-	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	tell(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 }

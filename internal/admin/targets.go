@@ -48,6 +48,7 @@ func (r reading) staleness() string {
 
 func (r reading) targetRow(t target) templates.Target {
 	row := templates.Target{
+		ID: elementID(t.Key()), URL: circuitURL(t.Key()),
 		Provider: t.Provider, Model: t.Model, Region: t.Region,
 		State: t.state(), Reason: t.why(), Next: t.nextProbe(r.now), Rejected: grouped(t.circuit.Rejected),
 		Score:   score(t.health.Figures),

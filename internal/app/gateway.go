@@ -113,7 +113,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
 	circuits := declaredCircuits{g}
-	g.pages = admin.New(admin.Deps{Circuits: circuits, Policy: g.pagePolicy, Callers: g.callers, Health: g.health, Runs: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
+	g.pages = admin.New(admin.Deps{Circuits: circuits, Policy: g.pagePolicy, Callers: g.callers, Health: g.health, Runs: recorded, History: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,

@@ -35,6 +35,7 @@ type Caller struct {
 type Notice struct {
 	Mark    Mark
 	Subject string
+	ID, URL string // of the page that says more; empty where there is none
 	Facts   []Fact
 }
 
@@ -48,6 +49,7 @@ type Targets struct {
 
 // Target is one row. An empty figure is one for which there is no data.
 type Target struct {
+	ID, URL                 string // of the circuit's page
 	Provider, Model, Region string
 
 	State    Mark
