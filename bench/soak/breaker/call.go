@@ -28,6 +28,22 @@ func (w *worker) refused(k *key, err error) {
 	if fault := faultOfRefusal(k.name, err); fault != "" {
 		w.soak.broken(waits, "%s", fault)
 	}
+	if w.chance(16) {
+		w.judgeWait(k, err)
+	}
+}
+
+// judgeWait holds an open circuit to the waits that it asked for. The call came
+// after the worker last looked at the clock. An opening is never extended: an
+// open circuit is told nothing.
+func (w *worker) judgeWait(k *key, err error) {
+	r, ok := errors.AsType[*breaker.Refusal](err)
+	if !ok || r.State != breaker.Open {
+		return
+	}
+	if early := k.promised.come(r.Generation, w.now, w.soak.registry.Now(), r.RetryAfter); early > 0 {
+		w.soak.broken(waits, "%s asked a caller to come back %v before it admitted any", k.name, early)
+	}
 }
 
 func (w *worker) admitted(c *call) {

@@ -127,6 +127,21 @@ func TestRefusalsAreJudged(t *testing.T) {
 	}
 }
 
+func TestAWaitThatEndsTooEarlyIsNoticed(t *testing.T) {
+	t.Parallel()
+	const at = 10 * time.Second
+	var p promised
+	got := []time.Duration{
+		p.come(2, at, at, time.Second),
+		p.come(2, at+time.Second, at+time.Second, 2*time.Second), // not after the wait
+		p.come(2, at+2*time.Second, at+2*time.Second, time.Second),
+		p.come(4, at+9*time.Second, at+9*time.Second, time.Second), // another opening
+	}
+	if diff := cmp.Diff([]time.Duration{0, 0, time.Second, 0}, got); diff != "" {
+		t.Errorf("too early by (-want +got):\n%s", diff)
+	}
+}
+
 func TestSnapshotsAreJudged(t *testing.T) {
 	t.Parallel()
 	tooMuch := 1.5

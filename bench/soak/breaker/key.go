@@ -3,6 +3,7 @@ package main
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // key is one circuit as its callers know it.
@@ -12,6 +13,7 @@ type key struct {
 	temper temper
 
 	episodes episodes
+	promised promised
 	decree   atomic.Uint64
 	seen     seen
 }
@@ -74,4 +76,28 @@ const (
 func (k *key) decide(decree uint64) {
 	next := k.decree.Load()/decrees + 1
 	k.decree.Store(next*decrees + decree)
+}
+
+// promised is when the first wait ends that a caller of an open circuit was asked
+// for.
+type promised struct {
+	mu         sync.Mutex
+	generation uint64
+	until      time.Duration
+}
+
+// come notes that a caller was refused who came at one time, had its answer at
+// another and is to wait. It returns how much too early an earlier wait of the
+// same opening has ended, 0 when it has not.
+func (p *promised) come(generation uint64, came, answered, wait time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until := answered + wait
+	if p.generation != generation {
+		p.generation, p.until = generation, until
+		return 0
+	}
+	early := max(0, came-p.until)
+	p.until = min(p.until, until)
+	return early
 }

@@ -18,6 +18,7 @@ const (
 	maxHalfOpen   = 500 * time.Millisecond
 	probingWait   = 5 * time.Second // the longest that a prober is waited for (R31)
 	coldTTL       = 5 * time.Second
+	coldPeriod    = 140 * time.Second // between two times of the cold keys
 )
 
 // longestOpen is the longest that a circuit opens for by itself.

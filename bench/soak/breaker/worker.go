@@ -54,14 +54,15 @@ func (w *worker) chance(n int) bool { return w.random.IntN(n) == 0 }
 func (w *worker) upTo(d time.Duration) time.Duration { return time.Duration(w.random.Int64N(int64(d))) }
 
 // choose takes one of a few keys half of the time, so that callers meet. Cold
-// keys have their time at the beginning of every 90 s.
+// keys have their time at the beginning of every coldPeriod, which leaves the
+// breaker two looks at what is idle, a minute apart.
 func (w *worker) choose() *key {
 	keys := w.soak.keys
 	if w.chance(2) {
 		return keys[w.random.IntN(len(keys)/20)]
 	}
 	k := keys[w.random.IntN(len(keys))]
-	if k.temper == cold && w.now%(90*time.Second) > 10*time.Second {
+	if k.temper == cold && w.now%coldPeriod > 10*time.Second {
 		return keys[k.index/2]
 	}
 	return k
