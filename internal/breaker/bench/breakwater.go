@@ -50,8 +50,8 @@ func ours() []entry {
 		{success, "Breakwater, caller's clock", ourSuccess(settings(), func(r *breaker.Registry) time.Duration { return r.Now() })},
 		{success, "Breakwater", ourSuccess(settings(), noClock)},
 		{slow, "Breakwater", ourWatched},
-		{mixed, "Breakwater", ourFailures(100)},
-		{failure, "Breakwater", ourFailures(1)},
+		{mixed, "Breakwater", ourFailures(settings(), rarely)},
+		{failure, "Breakwater", ourFailures(untrippable(), 1)},
 		{refusal, "Breakwater", ourRefusal(func(err error) bool { return err != nil })},
 		{refusal, "Breakwater, wait read", ourRefusal(func(err error) bool {
 			r, ok := errors.AsType[*breaker.Refusal](err)
@@ -95,9 +95,9 @@ func ourWatched(all []string) loop {
 }
 
 // ourFailures lets every so many-th call fail.
-func ourFailures(every int) func([]string) loop {
+func ourFailures(s breaker.Settings, every int) func([]string) loop {
 	return func(all []string) loop {
-		r, asked := newRegistry(untrippable()), built(all)
+		r, asked := newRegistry(s), built(all)
 		return func(first, n int) {
 			keys := roundFrom(first, asked)
 			for i := range n {

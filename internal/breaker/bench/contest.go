@@ -16,6 +16,10 @@ const (
 	refusal = "refusal while open"
 )
 
+// rarely has no factor in common with the number of keys, so that the failures
+// are not always those of the same ones.
+const rarely = 101
+
 // yardstick is the contestant that the others are compared with.
 const yardstick = "gobreaker, rolling window"
 

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	var plan plan
-	flag.IntVar(&plan.rounds, "rounds", 9, "`times` that everything is measured; the median counts")
+	flag.IntVar(&plan.rounds, "rounds", 7, "`times` that everything is measured; the median counts")
 	flag.DurationVar(&plan.slice, "slice", 100*time.Millisecond, "how long each contestant runs in a round")
 	keys := flag.Int("memory-keys", 10_000, "`circuits` whose memory is measured")
 	flag.Parse()

@@ -19,10 +19,10 @@ func peers() []entry {
 		{success, "gobreaker, default", goSuccess(gobreaker.Settings{})},
 		{success, "failsafe-go, direct calls", fsSuccess},
 		{success, "failsafe-go, executor", fsExecutor},
-		{mixed, yardstick, goFailures(never, 100)},
-		{mixed, "failsafe-go, direct calls", fsFailures(100)},
+		{mixed, yardstick, goFailures(rolling, rarely)},
+		{mixed, "failsafe-go, direct calls", fsFailures(newFSBreaker, rarely)},
 		{failure, yardstick, goFailures(never, 1)},
-		{failure, "failsafe-go, direct calls", fsFailures(1)},
+		{failure, "failsafe-go, direct calls", fsFailures(newFSCounter, 1)},
 		{refusal, yardstick, goRefusal(rolling)},
 		{refusal, "failsafe-go, direct calls", fsRefusal},
 		{refusal, "failsafe-go, executor", fsExecutorRefusal},
@@ -55,6 +55,7 @@ func goSuccess(settings gobreaker.Settings) func([]string) loop {
 	}
 }
 
+// goFailures lets every so many-th call fail.
 func goFailures(settings gobreaker.Settings, every int) func([]string) loop {
 	return func(keys []string) loop {
 		s := goShelf(keys, settings)
@@ -124,13 +125,16 @@ func fsExecutor(keys []string) loop {
 	}
 }
 
-// fsFailures counts failures in a period, up to a number out of reach: its rates
-// trip at their limit, so that none is safe from all failures.
-func fsFailures(every int) func([]string) loop {
+// newFSCounter counts failures in a period, up to a number out of reach: rates
+// trip at their limit there, so that none is safe from all failures.
+func newFSCounter() fsBreaker {
+	return circuitbreaker.NewBuilder[any]().WithFailureThresholdPeriod(math.MaxInt32, span).Build()
+}
+
+// fsFailures lets every so many-th call fail.
+func fsFailures(make func() fsBreaker, every int) func([]string) loop {
 	return func(keys []string) loop {
-		s := newShelf(keys, func() fsBreaker {
-			return circuitbreaker.NewBuilder[any]().WithFailureThresholdPeriod(math.MaxInt32, span).Build()
-		})
+		s := newShelf(keys, make)
 		return func(first, n int) {
 			s.each(first, n, func(i int, b fsBreaker) {
 				if !b.TryAcquirePermit() {
