@@ -57,7 +57,7 @@ generate-check: ## Fail when generated code does not belong to its sources
 	@scripts/generated.sh check
 
 screenshots: deps ## Take the pictures of the pages for docs/images
-	go test -count=1 ./internal/admin -run TestBrowserDrawsBothSchemes -screenshots $(CURDIR)/docs/images
+	go test -count=1 ./internal/admin -run TestBrowserDraws -screenshots $(CURDIR)/docs/images
 
 bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
 	go build -o bin/bench ./bench

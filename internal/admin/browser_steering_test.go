@@ -93,14 +93,13 @@ func TestBrowserSaysWhenAFormCannotBeHad(t *testing.T) {
 
 func TestBrowserDrawsACircuitInBothSchemesWithoutOverflow(t *testing.T) {
 	t.Parallel()
-	h := &helm{world: incident(time.Now())}
-	h.world.circuits[4].State, h.world.circuits[4].Actor, h.world.circuits[4].Note = breaker.ForcedOpen, "anna", "the vendor is moving its data centre until Monday"
+	h := &helm{world: maintained(time.Now())}
 	b := browse(t)
 	server := serve(t, h.world.pages(h.obeyed))
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefer(scheme)
 		for _, width := range []int64{360, 1440} {
-			b.do(chromedp.EmulateViewport(width, 1000), chromedp.Navigate(server.URL+circuitURL(openKey)))
+			b.do(chromedp.EmulateViewport(width, 1000), chromedp.Navigate(server.URL+circuitURL("vllm/qwen3-32b/dc1")))
 			b.until(isLive)
 			b.do(chromedp.Click(chromedp.ID("disable")))
 			b.until(`document.activeElement.id === 'command'`)

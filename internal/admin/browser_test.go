@@ -179,7 +179,7 @@ func TestBrowserWithoutScriptsShowsEverything(t *testing.T) {
 func TestBrowserDrawsBothSchemesWithoutOverflow(t *testing.T) {
 	t.Parallel()
 	b := browse(t)
-	server := serve(t, incident(time.Now()).pages())
+	server := serve(t, maintained(time.Now()).pages())
 	grounds := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefer(scheme)

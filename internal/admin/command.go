@@ -149,11 +149,17 @@ func (o *order) readReason(typed string) (reason, problem string) {
 		return reason, "Say why, for whoever finds the circuit so."
 	case utf8.RuneCountInString(reason) > longestReason:
 		return reason, fmt.Sprintf("Say it in %d characters.", longestReason)
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unreadable):
 		return reason, "Say it in one line of plain text."
 	default:
 		return reason, ""
 	}
+}
+
+// unreadable reports what is not seen in a line of text, or changes how the
+// rest of it is seen.
+func unreadable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 func first(values []string) string {

@@ -205,6 +205,31 @@ func incident(now time.Time) *world {
 	return w
 }
 
+// maintained is an incident in which an operator has set a circuit besides, and
+// what came before it.
+func maintained(now time.Time) *world {
+	w := incident(now)
+	const key = "vllm/qwen3-32b/dc1"
+	w.circuits = append(w.circuits, breaker.Snapshot{
+		Key: key, Enabled: true, State: breaker.ForcedOpen, Reason: breaker.ReasonOperator, Generation: 8, Since: now.Add(-41 * time.Minute),
+		Actor: "anna", Note: "new driver, back by noon", Until: now.Add(79 * time.Minute), Rejected: 208,
+	})
+	w.report.Providers = append(w.report.Providers, figures("vllm", "qwen3-32b", "dc1", 0.62, 31, 0.71, 1420, 1210, 4020))
+	t, _ := llm.ParseTarget(key)
+	w.callers.Configurations[2].Targets = append(w.callers.Configurations[2].Targets, t)
+	add := func(ago time.Duration, from, to breaker.State, reason, actor, counts string) {
+		w.events = append(w.events, runs.Event{
+			At: now.Add(-ago), Provider: t.Provider, Model: t.Model, Region: t.Region,
+			FromState: from.String(), ToState: to.String(), Reason: reason, Actor: actor, Counts: []byte(counts),
+		})
+	}
+	add(41*time.Minute, breaker.Open, breaker.ForcedOpen, breaker.ReasonOperator, "anna", `{}`)
+	add(42*time.Minute, breaker.HalfOpen, breaker.Open, breaker.ReasonProbeFailure, breaker.ActorBreaker, `{"calls":1,"failures":1}`)
+	add(43*time.Minute, breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen, breaker.ActorBreaker, `{}`)
+	add(44*time.Minute, breaker.Closed, breaker.Open, breaker.ReasonFailureRate, breaker.ActorBreaker, `{"calls":31,"failures":22}`)
+	return w
+}
+
 // report puts targets, sorted by provider, into a report over a window.
 func report(window time.Duration, targets ...health.ProviderReport) health.Report {
 	return health.Report{WindowMs: window.Milliseconds(), Providers: targets}

@@ -192,6 +192,7 @@ func TestAFormThatIsRefusedKeepsWhatWasTyped(t *testing.T) {
 		"no form":      {url.Values{}, "#reason", "Say why, for whoever finds the circuit so."},
 		"a long one":   {url.Values{"reason": {strings.Repeat("é", 501)}, "for": {"1h"}}, "#reason", "Say it in 500 characters."},
 		"two lines":    {url.Values{"reason": {"a\nb"}, "for": {"1h"}}, "#reason", "Say it in one line of plain text."},
+		"turned":       {url.Values{"reason": {"a\u202eb"}, "for": {"1h"}}, "#reason", "Say it in one line of plain text."},
 		"no UTF-8":     {url.Values{"reason": {"a\xff"}, "for": {"1h"}}, "#reason", "Say it in one line of plain text."},
 		"another time": {url.Values{"reason": {"upgrade"}, "for": {"5000h"}}, "#lasts", "Choose one of these times."},
 	} {
