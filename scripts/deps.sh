@@ -22,6 +22,7 @@ minor=$(go env GOVERSION | sed -nE 's/^go1\.([0-9]+).*/\1/p')
 }
 have_postgres || missing+=(postgresql)
 if [ "$what" = test ]; then
+	command -v redis-server >/dev/null || missing+=(redis-server) # the shared cache is tested on a real one
 	command -v gcc >/dev/null || missing+=(gcc libc6-dev) # the race detector needs cgo
 	command -v git >/dev/null || missing+=(git)
 	command -v curl >/dev/null || missing+=(curl)

@@ -1,0 +1,101 @@
+package cache
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	defaultPort = "6379"
+	dialTimeout = 2 * time.Second // connect, TLS and greeting together, in the background
+	pingGap     = time.Second     // an idle connection is asked this often …
+	pingTimeout = time.Second     // … and given up after this long
+	bufferSize  = 64 << 10
+	ringScale   = 11 // 2,048 commands may be under way on one connection
+)
+
+// parseURL reads where the server is. Its errors never quote the URL, which
+// may hold a password.
+func parseURL(text string) (rueidis.ClientOption, error) {
+	var opt rueidis.ClientOption
+	u, err := url.Parse(text)
+	if err != nil {
+		return opt, errors.New("cache url: it is not a URL: escape a password's reserved characters as in %40 for @")
+	}
+	switch u.Scheme {
+	case "redis", "valkey":
+	case "rediss", "valkeys":
+		opt.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
+	default:
+		return opt, errors.New("cache url: its scheme must be redis, rediss, valkey or valkeys")
+	}
+	if u.Hostname() == "" {
+		return opt, errors.New("cache url: it names no host, as in redis://host:6379")
+	}
+	opt.Username = u.User.Username()
+	opt.Password, _ = u.User.Password()
+	if opt.SelectDB, err = database(u.Path); err != nil {
+		return opt, err
+	}
+	opt.InitAddress, err = addresses(u)
+	return opt, err
+}
+
+func database(path string) (int, error) {
+	number := strings.Trim(path, "/")
+	if number == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 {
+		return 0, errors.New("cache url: its path must be a database number, as in redis://host:6379/0")
+	}
+	return n, nil
+}
+
+func addresses(u *url.URL) ([]string, error) {
+	all := []string{withPort(u.Host)}
+	for name, values := range u.Query() {
+		if name != "addr" {
+			return nil, fmt.Errorf("cache url: unknown parameter %q: only addr, a further node, may follow", name)
+		}
+		for _, node := range values {
+			all = append(all, withPort(node))
+		}
+	}
+	return all, nil
+}
+
+func withPort(host string) string {
+	if _, port, err := net.SplitHostPort(host); err == nil && port != "" {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(strings.TrimSuffix(host, ":"), "[]"), defaultPort)
+}
+
+// tuned sets what does not come from the URL. Nothing is sent twice, nothing is
+// kept on the client's side, and every command is pipelined, so that one that is
+// given up does not break the connection of the others.
+func tuned(opt rueidis.ClientOption) rueidis.ClientOption {
+	opt.DisableRetry = true
+	opt.DisableCache = true
+	opt.AlwaysPipelining = true
+	opt.PipelineMultiplex = -1 // one connection a node: one place where an answer can be missing
+	opt.BlockingPipeline = -1  // also a long pipeline goes over it
+	opt.RingScaleEachConn = ringScale
+	opt.ReadBufferEachConn = bufferSize
+	opt.WriteBufferEachConn = bufferSize
+	opt.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: pingGap}
+	opt.ConnWriteTimeout = pingTimeout
+	opt.ClientName = "breakwater"
+	opt.ClusterOption.MaxMovedRedirections = 5
+	return opt
+}
