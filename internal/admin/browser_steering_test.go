@@ -14,6 +14,20 @@ import (
 
 const saysForcedOpen = `document.querySelector('.banner .headline').textContent === 'Forced open'`
 
+// calmed waits until a live page has taken in all that its stream sends at the
+// beginning: a click on what is just being replaced hits nothing.
+func calmed(b *tab, h *helm, pages *Pages) {
+	b.t.Helper()
+	b.until(isLive)
+	h.world.change(func(w *world) {
+		for i := range w.circuits {
+			w.circuits[i].Rejected = 4711
+		}
+	})
+	pages.CircuitEvent(breaker.Event{})
+	b.until(`document.querySelector('main').textContent.includes('4,711 calls so far')`)
+}
+
 // With scripts, the form opens within the page, which stays live around it; and
 // all of it goes by keyboard.
 func TestBrowserForcesACircuitOpenByKeyboard(t *testing.T) {
@@ -23,7 +37,7 @@ func TestBrowserForcesACircuitOpenByKeyboard(t *testing.T) {
 	b := browse(t)
 	server := serve(t, pages)
 	b.do(chromedp.Navigate(server.URL + circuitURL(openKey)))
-	b.until(isLive)
+	calmed(b, h, pages)
 
 	b.do(chromedp.Focus(chromedp.ID("open")), chromedp.KeyEvent(kb.Enter))
 	b.until(`document.activeElement.id === 'command'`)
@@ -38,7 +52,7 @@ func TestBrowserForcesACircuitOpenByKeyboard(t *testing.T) {
 	b.do(chromedp.KeyEvent("says so"))
 	b.follow(chromedp.KeyEvent(kb.Enter))
 	b.until(saysForcedOpen)
-	b.until(isLive)
+	calmed(b, h, pages)
 	want := breaker.Command{Action: breaker.ActionOpen, Note: "vendor says so", Actor: "local"}
 	if len(h.told) != 1 || h.told[0] != want {
 		t.Errorf("commands: %+v, want %+v", h.told, want)
@@ -83,9 +97,10 @@ func TestBrowserSaysWhenAFormCannotBeHad(t *testing.T) {
 	t.Parallel()
 	h := &helm{world: incident(time.Now())}
 	b := browse(t)
-	server := serve(t, h.world.pages(h.obeyed))
-	b.do(chromedp.Navigate(server.URL + circuitURL("openai/gpt-4.1-mini/global")))
-	b.until(isLive)
+	pages := h.world.pages(h.obeyed)
+	server := serve(t, pages)
+	b.do(chromedp.Navigate(server.URL + circuitURL(openKey)))
+	calmed(b, h, pages)
 	h.world.change(func(w *world) { w.circuits = w.circuits[:4]; w.report.Providers = w.report.Providers[:4] })
 	b.follow(chromedp.Click(chromedp.ID("open")))
 	b.until(`document.querySelector('h1').textContent === 'There is no such circuit'`)
@@ -95,12 +110,14 @@ func TestBrowserDrawsACircuitInBothSchemesWithoutOverflow(t *testing.T) {
 	t.Parallel()
 	h := &helm{world: maintained(time.Now())}
 	b := browse(t)
-	server := serve(t, h.world.pages(h.obeyed))
+	pages := h.world.pages(h.obeyed)
+	server := serve(t, pages)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefer(scheme)
 		for _, width := range []int64{360, 1440} {
 			b.do(chromedp.EmulateViewport(width, 1000), chromedp.Navigate(server.URL+circuitURL("vllm/qwen3-32b/dc1")))
-			b.until(isLive)
+			h.world.change(func(w *world) { w.circuits[5].Rejected = 208 })
+			calmed(b, h, pages)
 			b.do(chromedp.Click(chromedp.ID("disable")))
 			b.until(`document.activeElement.id === 'command'`)
 			if over := ask[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
