@@ -18,6 +18,7 @@ type Admin struct {
 	Circuits Circuits
 	Events   CircuitEvents
 	Writer   Writer
+	Feed     *Feed
 	Runs     Runs
 	Health   Health
 	// DatabaseAway reports whether an error of Events or Runs means that the
@@ -71,6 +72,7 @@ func (a *admin) routes(e *echo.Echo) {
 	e.GET("/api/v1/circuits", a.listCircuits)
 	e.GET("/api/v1/circuits/:key", a.getCircuit, patient)
 	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents, patient)
+	e.GET("/api/v1/events", a.streamEvents)
 	e.GET("/api/v1/runs", a.listRuns, patient)
 	e.GET("/api/v1/runs/:run_id", a.getRun, patient)
 	e.GET("/api/v1/config", a.config)

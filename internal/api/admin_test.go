@@ -34,7 +34,7 @@ func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *consol
 	c.deps = api.Admin{
 		Snapshot: func() *api.Snapshot { return s },
 		Gate:     api.NewGate(), Degraded: func() []string { return nil },
-		Circuits: circuits{}, Simulators: c.simulators, Events: &history{}, Runs: &archive{}, Health: report{},
+		Circuits: circuits{}, Simulators: c.simulators, Feed: api.NewFeed(api.FeedConfig{Writer: writer}), Events: &history{}, Runs: &archive{}, Health: report{},
 		DatabaseAway: func(err error) bool { return errors.Is(err, errAway) },
 		Config:       func() ([]byte, error) { return []byte(`{"providers":{"alpha":{"api_key":"***"}}}`), nil },
 		Pages:        func(*echo.Group) {},

@@ -110,7 +110,11 @@ func (g *gateway) stop(ctx context.Context) error {
 		within(ctx, closeTimeout, g.health.Stop),
 	)
 	g.schema.Stop()
-	err = errors.Join(err, within(ctx, closeTimeout, g.pages.Stop), within(ctx, closeTimeout, g.admin.close))
+	err = errors.Join(err,
+		within(ctx, closeTimeout, g.feed.Stop),
+		within(ctx, closeTimeout, g.pages.Stop),
+		within(ctx, closeTimeout, g.admin.close),
+	)
 	err = errors.Join(err,
 		within(ctx, closeTimeout, g.closePool), // nobody asks it any more
 		within(ctx, databaseTimeout, g.db.Close),

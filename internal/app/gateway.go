@@ -49,6 +49,7 @@ type gateway struct {
 	runtime atomic.Pointer[runtime]
 
 	writer      api.Writer
+	feed        *api.Feed
 	pages       *admin.Pages
 	gate        *api.Gate
 	data, admin *listener
@@ -106,6 +107,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	g.data = newListener("listen", cfg.Server.Listen, api.NewData(api.Data{
 		Snapshot: g.snapshot, Gate: g.gate, Degraded: g.degraded, Refusals: g.metrics, Log: opts.Log,
 	}), opts.Log)
+	g.feed = api.NewFeed(api.FeedConfig{Writer: g.writer})
 	g.admin = newListener("admin_listen", cfg.Server.AdminListen, g.newAdmin(registry), opts.Log)
 	return g, nil
 }
@@ -121,6 +123,7 @@ func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 		Circuits:     circuits,
 		Events:       recorded,
 		Writer:       g.writer,
+		Feed:         g.feed,
 		Runs:         recorded,
 		Health:       g.health,
 		DatabaseAway: func(err error) bool { return errors.Is(err, postgres.ErrUnavailable) },
@@ -157,9 +160,10 @@ func (g *gateway) database() admin.Database {
 	return admin.Database{Away: g.databaseDegraded(), Waiting: g.recorder.Waiting(), Room: g.runtime.Load().cfg.Telemetry.Queue}
 }
 
-// circuitChanged records a transition and logs it, once.
+// circuitChanged records a transition, tells it and logs it, once.
 func (g *gateway) circuitChanged(e breaker.Event) {
 	g.recordsOf(g.runtime.Load().cfg).CircuitEvent(e)
+	g.feed.CircuitEvent(e)
 	g.pages.CircuitEvent(e)
 	level := slog.LevelInfo
 	if e.To == breaker.Open {
