@@ -72,12 +72,13 @@ func measureOn(p plan, all []contestant, procs int) [][]cost {
 	return costs
 }
 
-// calibrate returns how often a loop goes round in the time.
+// calibrate returns how often a loop goes round in the time, going by what it
+// uses of the processors, lest a busy machine make for short loops.
 func calibrate(l loop, procs int, slice time.Duration) int {
 	for n := 1000; ; n *= 4 {
-		began := time.Now()
+		before := cpuTime()
 		runOn(l, procs, n)
-		if took := time.Since(began); took > slice/10 {
+		if took := (cpuTime() - before) / time.Duration(procs); took > slice/10 {
 			return max(1000, int(float64(n)*float64(slice)/float64(took)))
 		}
 	}
