@@ -41,7 +41,7 @@ func (w *worker) judgeWait(k *key, err error) {
 	if !ok || r.State != breaker.Open {
 		return
 	}
-	if early := k.promised.come(r.Generation, w.now, w.soak.registry.Now(), r.RetryAfter); early > 0 {
+	if early := k.promised.come(w.generation(k, r.Generation), w.now, w.soak.registry.Now(), r.RetryAfter); early > 0 {
 		w.soak.broken(waits, "%s asked a caller to come back %v before it admitted any", k.name, early)
 	}
 }
@@ -54,7 +54,7 @@ func (w *worker) admitted(c *call) {
 	w.stats.probes++
 	k := c.key
 	k.seen.probes.Add(1)
-	if taken := k.episodes.take(c.permit.Generation()); k.temper != fickle && taken > slots(k.index) {
+	if taken := k.episodes.take(w.generation(k, c.permit.Generation())); k.temper != fickle && taken > slots(k.index) {
 		w.soak.broken(probing, "%s: %d slots taken of %d in generation %d", k.name, taken, slots(k.index), c.permit.Generation())
 	}
 }
@@ -116,7 +116,7 @@ func (w *worker) settle(c *call, o breaker.Outcome) {
 // giveBack says that the slot of a probe may be handed out again.
 func (w *worker) giveBack(c *call, k breaker.Kind) {
 	if c.permit.Probe() && k == breaker.Neutral && !c.early {
-		c.key.episodes.giveBack(c.permit.Generation())
+		c.key.episodes.giveBack(w.generation(c.key, c.permit.Generation()))
 	}
 }
 

@@ -87,11 +87,11 @@ func (c *chronicle) follow(e breaker.Event) {
 	}
 }
 
-// isReborn reports whether a circuit is a new one of the same name: only a cold
-// one that was closed is let go.
+// isReborn reports whether a circuit is a new one of the same name, which counts
+// generations anew: only a cold one that was closed is let go.
 func (c *chronicle) isReborn(p *past, e breaker.Event) bool {
 	return temperOf(indexOf(e.Key), c.keys) == cold && p.state == breaker.Closed && e.From == breaker.Closed &&
-		len(p.generations) > 0 && e.Generation < p.generations[len(p.generations)-1]
+		len(p.generations) > 0 && e.Generation <= p.generations[len(p.generations)-1]
 }
 
 // imagined is an opening of a circuit in shadow that did not happen.

@@ -57,20 +57,22 @@ func TestOnlyAColdCircuitMayBeginAnew(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		index int
+		moves int // before it was let go, beside a reset
 		want  int
 	}{
-		{"cold", 99, 0},
-		{"hot", 0, 1},
+		{"cold", 99, 3, 0},
+		{"cold after one move", 99, 0, 0},
+		{"hot", 0, 3, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBreaches()
 			c := newChronicle(b, 100)
-			first := openAndBack()[:3]
-			again := openAndBack()[0]
-			again.Seq = 4
-			for _, e := range append(first, again) {
-				e.Key = nameOf(row.index)
+			reset := openAndBack()[3]
+			reset.To, reset.Generation = breaker.Closed, 2+uint64(row.moves)
+			before := append(openAndBack()[:row.moves], reset)
+			for i, e := range append(before, openAndBack()[0]) {
+				e.Seq, e.Key = uint64(i+1), nameOf(row.index)
 				c.add(e)
 			}
 			if got, first := b.of(ordered); got != row.want {

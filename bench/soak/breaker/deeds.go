@@ -85,6 +85,7 @@ func (s *soak) recover(ctx context.Context) {
 	began := time.Now()
 	w := s.workers[0]
 	w.stats = stats{}
+	w.period++ // a cold circuit may have been let go since
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	s.registry.Reconfigure(settingsOf(0, s.Keys))

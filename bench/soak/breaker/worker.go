@@ -17,6 +17,7 @@ type worker struct {
 	held   []*call
 	spare  *call         // a call that is over, whose permit may be acquired anew
 	now    time.Duration // read every so many calls
+	period uint64        // of the cold keys
 	stats  stats
 }
 
@@ -38,6 +39,7 @@ func (w *worker) work(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		if n%64 == 0 {
 			w.now = w.soak.registry.Now()
+			w.period = uint64(w.now / coldPeriod)
 			w.tendHeld()
 		}
 		w.call(w.choose())
@@ -87,6 +89,15 @@ func (w *worker) weatherOf(k *key) weather {
 	default:
 		return fine
 	}
+}
+
+// generation tells a generation from that of the same number which a circuit had
+// before it was let go.
+func (w *worker) generation(k *key, number uint64) uint64 {
+	if k.temper == cold {
+		return w.period<<48 | number
+	}
+	return number
 }
 
 // call makes one call in one of the ways that there are.
