@@ -94,6 +94,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 	g.health = health.New(health.Settings(cfg.Health), cfg.AllTargets(), health.NewProviderHealthRepository(pool), opts.Log)
 	g.metrics.ReadFrom(telemetry.Sources{
 		Circuits:         g.circuits.Circuits,
+		EventsDropped:    g.circuits.EventsDropped,
 		Health:           g.health.Score,
 		DatabaseDegraded: g.databaseDegraded,
 	})

@@ -76,7 +76,13 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`circuit_transitions_total{from_state="closed",model="m1",provider="alpha",reason="failure_rate",region="r1",to_state="open"}`,
 		`circuit_rejected_calls_total{model="m1",provider="alpha",region="r1"}`,
 		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`,
+		`circuit_probe_results_total{model="m1",provider="alpha",region="r1",result="success"}`,
+		`circuit_probe_results_total{model="m1",provider="alpha",region="r1",result="failure"}`,
+		`circuit_lease_expired_total{model="m1",provider="alpha",region="r1"}`,
 		`circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`,
+		`circuit_neutral_results_total{model="m1",provider="alpha",region="r1"}`,
+		`circuit_double_done_total{model="m1",provider="alpha",region="r1"}`,
+		`circuit_events_dropped_total{}`,
 		`fallbacks_total{class="circuit_open",configuration="chat",from_provider="alpha",to_provider="beta"}`,
 		`fallbacks_total{class="quota",configuration="chat",from_provider="beta",to_provider="alpha"}`,
 		`tokens_total{configuration="chat",direction="input",model="m1",provider="beta"}`,
@@ -225,10 +231,12 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 	m.ReadFrom(Sources{
 		Circuits: func() []breaker.Snapshot {
 			return []breaker.Snapshot{
-				{Key: alpha.Key(), State: breaker.Open, FailureRate: new(0.75), SlowRate: new(0.5), Rejected: 130, Probes: 3, Stale: 2},
+				{Key: alpha.Key(), State: breaker.Open, FailureRate: new(0.75), SlowRate: new(0.5), Rejected: 130, Probes: 9,
+					ProbeSuccesses: 1, ProbeFailures: 3, LeaseExpired: 4, Stale: 2, Neutral: 5, DoubleDone: 6},
 				{Key: "something else", State: breaker.Open},
 			}
 		},
+		EventsDropped:    func() uint64 { return 7 },
 		Health:           func(target llm.Target) (float64, bool) { return 0.2, target == alpha },
 		DatabaseDegraded: func() bool { return true },
 	})
@@ -241,7 +249,13 @@ func TestCircuitsAndHealthAreReadAtEachScrape(t *testing.T) {
 		`circuit_failure_rate{model="m1",provider="alpha",region="r1"}`:                                                               0.75,
 		`circuit_slow_call_rate{model="m1",provider="alpha",region="r1"}`:                                                             0.5,
 		`circuit_rejected_calls_total{model="m1",provider="alpha",region="r1"}`:                                                       130,
-		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`:                                                               3,
+		`circuit_probes_total{model="m1",provider="alpha",region="r1"}`:                                                               9,
+		`circuit_probe_results_total{model="m1",provider="alpha",region="r1",result="success"}`:                                       1,
+		`circuit_probe_results_total{model="m1",provider="alpha",region="r1",result="failure"}`:                                       3,
+		`circuit_lease_expired_total{model="m1",provider="alpha",region="r1"}`:                                                        4,
+		`circuit_neutral_results_total{model="m1",provider="alpha",region="r1"}`:                                                      5,
+		`circuit_double_done_total{model="m1",provider="alpha",region="r1"}`:                                                          6,
+		`circuit_events_dropped_total{}`:                                                                                              7,
 		`circuit_stale_results_total{model="m1",provider="alpha",region="r1"}`:                                                        2,
 		`provider_health_score{model="m1",provider="alpha",region="r1"}`:                                                              0.2,
 		`circuit_transitions_total{from_state="closed",model="m1",provider="alpha",reason="consecutive",region="r1",to_state="open"}`: 1,

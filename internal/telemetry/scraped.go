@@ -13,6 +13,7 @@ import (
 // Sources are asked at each scrape; what they know is kept nowhere else.
 type Sources struct {
 	Circuits         func() []breaker.Snapshot
+	EventsDropped    func() uint64 // events of circuits that nobody was told
 	Health           func(llm.Target) (score float64, known bool)
 	DatabaseDegraded func() bool
 }
@@ -30,10 +31,11 @@ type scraped struct {
 	sources atomic.Pointer[Sources]
 	queue   atomic.Pointer[func() int]
 	alarms  func() []Alarm
+	totals  *circuitTotals
 
-	state, rate, slowRate, rejected, probes, stale *prometheus.Desc
-	health, queueLength, degraded                  *prometheus.Desc
-	alarm                                          *prometheus.Desc
+	state, rate, slowRate, dropped *prometheus.Desc
+	health, queueLength, degraded  *prometheus.Desc
+	alarm                          *prometheus.Desc
 }
 
 func newScraped() *scraped {
@@ -42,12 +44,11 @@ func newScraped() *scraped {
 		return prometheus.NewDesc(prefix+name, help, labels, nil)
 	}
 	return &scraped{
+		totals:      newCircuitTotals(),
 		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open.", perTarget),
 		rate:        desc("circuit_failure_rate", "Share of failures in the window of a circuit, or of those that opened it; NaN below min_calls.", perTarget),
 		slowRate:    desc("circuit_slow_call_rate", "Share of slow calls in the window of a circuit, or of those that opened it; NaN below min_calls and where slow calls open nothing.", perTarget),
-		rejected:    desc("circuit_rejected_calls_total", "Calls that a circuit did not admit.", perTarget),
-		probes:      desc("circuit_probes_total", "Calls that a half-open circuit admitted as probes.", perTarget),
-		stale:       desc("circuit_stale_results_total", "Outcomes of calls that were admitted before the circuit's last transition.", perTarget),
+		dropped:     desc("circuit_events_dropped_total", "Events of circuits that were neither told nor recorded, because too many waited.", nil),
 		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
 		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
 		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
@@ -57,29 +58,41 @@ func newScraped() *scraped {
 
 // Describe implements prometheus.Collector.
 func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.rejected, s.probes, s.stale, s.health, s.queueLength, s.degraded, s.alarm} {
+	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.dropped, s.health, s.queueLength, s.degraded, s.alarm} {
 		descs <- d
+	}
+	for _, counter := range s.totals.counters {
+		descs <- counter.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
 	sources := s.sourcesOrEmpty()
-	circuits := circuitsByTarget(sources)
+	circuits, totals := s.totals.look(sources)
 	for _, t := range *s.targets.Load() {
 		s.collectTarget(metrics, t, circuits[t], score(sources, t))
+		s.totals.collect(metrics, t, totals[t])
 	}
-	waiting := 0
+	s.collectOwn(metrics, sources)
+	s.collectAlarms(metrics)
+}
+
+// collectOwn sends what is said of the gateway itself.
+func (s *scraped) collectOwn(metrics chan<- prometheus.Metric, sources Sources) {
+	dropped, waiting, degraded := uint64(0), 0, 0.0
+	if sources.EventsDropped != nil {
+		dropped = sources.EventsDropped()
+	}
 	if queue := s.queue.Load(); queue != nil {
 		waiting = (*queue)()
 	}
-	metrics <- prometheus.MustNewConstMetric(s.queueLength, prometheus.GaugeValue, float64(waiting))
-	degraded := 0.0
 	if sources.DatabaseDegraded != nil && sources.DatabaseDegraded() {
 		degraded = 1
 	}
+	metrics <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(dropped))
+	metrics <- prometheus.MustNewConstMetric(s.queueLength, prometheus.GaugeValue, float64(waiting))
 	metrics <- prometheus.MustNewConstMetric(s.degraded, prometheus.GaugeValue, degraded)
-	s.collectAlarms(metrics)
 }
 
 // collectAlarms sends every provider with every kind, so that a series that is
@@ -100,16 +113,13 @@ func (s *scraped) collectAlarms(metrics chan<- prometheus.Metric) {
 }
 
 func (s *scraped) collectTarget(metrics chan<- prometheus.Metric, t llm.Target, c breaker.Snapshot, health float64) {
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64) {
-		metrics <- prometheus.MustNewConstMetric(d, kind, value, t.Provider, t.Model, t.Region)
+	send := func(d *prometheus.Desc, value float64) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, t.Provider, t.Model, t.Region)
 	}
-	send(s.state, prometheus.GaugeValue, float64(c.State))
-	send(s.rate, prometheus.GaugeValue, orNaN(c.FailureRate))
-	send(s.slowRate, prometheus.GaugeValue, orNaN(c.SlowRate))
-	send(s.rejected, prometheus.CounterValue, float64(c.Rejected))
-	send(s.probes, prometheus.CounterValue, float64(c.Probes))
-	send(s.stale, prometheus.CounterValue, float64(c.Stale))
-	send(s.health, prometheus.GaugeValue, health)
+	send(s.state, float64(c.State))
+	send(s.rate, orNaN(c.FailureRate))
+	send(s.slowRate, orNaN(c.SlowRate))
+	send(s.health, health)
 }
 
 func (s *scraped) sourcesOrEmpty() Sources {
