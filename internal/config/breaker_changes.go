@@ -29,6 +29,7 @@ type BreakerChanges struct {
 	MaxHalfOpen        *time.Duration `yaml:"max_half_open,omitempty"`
 	Lease              *time.Duration `yaml:"lease,omitempty"`
 	StepDecay          *time.Duration `yaml:"step_decay,omitempty"`
+	Store              *string        `yaml:"store,omitempty"`
 }
 
 func (BreakerChanges) whole() any { return CircuitBreaker{} }

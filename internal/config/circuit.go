@@ -24,6 +24,7 @@ type CircuitBreaker struct {
 	MaxHalfOpen        time.Duration `yaml:"max_half_open" check:"over=0s" doc:"How long a circuit stays half-open without a live probe."`
 	Lease              time.Duration `yaml:"lease" check:"over=0s" doc:"How long a probe that is not heard of holds its place."`
 	StepDecay          time.Duration `yaml:"step_decay" check:"over=0s" doc:"Healthy time that takes one step off the cooldown's growth."`
+	Store              string        `yaml:"store" check:"oneof=|local|cached|strict" doc:"With whom circuits are shared: local = nobody, cached = all replicas, a little later, strict = all replicas, before each call. Empty = cached when cache.url is set, else local."`
 }
 
 func defaultCircuitBreaker() CircuitBreaker {

@@ -20,6 +20,7 @@ type Config struct {
 	Server          Server                    `yaml:"server" doc:"The two listeners and the limits of a request."`
 	Log             Log                       `yaml:"log" doc:"What the gateway says about itself."`
 	Database        Database                  `yaml:"database" check:"required" change:"restart" doc:"The Postgres that keeps telemetry."`
+	Cache           Cache                     `yaml:"cache" change:"restart" doc:"Where what is transient is kept, and shared between replicas."`
 	Auth            Auth                      `yaml:"auth" check:"required" doc:"Who may call."`
 	Telemetry       Telemetry                 `yaml:"telemetry" doc:"The record of every call."`
 	Health          Health                    `yaml:"health" doc:"Scores of providers, read from telemetry."`
@@ -40,6 +41,7 @@ func defaults(root bool) *Config {
 		Server:          defaultServer(),
 		Log:             Log{Level: "info", Format: "text"},
 		Database:        defaultDatabase(root),
+		Cache:           defaultCache(),
 		Telemetry:       defaultTelemetry(),
 		Health:          defaultHealth(),
 		CircuitBreaker:  defaultCircuitBreaker(),
@@ -89,10 +91,12 @@ func (c *Config) check(r *report) {
 	checkRules(r, "", c)
 	c.Server.check(r)
 	c.Database.check(r)
+	c.Cache.check(r)
 	c.Health.check(r)
 	c.CircuitBreaker.check(r, baseSection)
 	c.checkProfiles(r)
 	c.checkOverrides(r)
+	c.checkStores(r)
 	for _, name := range sortedKeys(c.Providers) {
 		c.Providers[name].check(r, path("providers").key(name), name)
 	}

@@ -50,7 +50,10 @@ func FuzzParse(f *testing.F) {
 // unmasked puts texts in the place of masked secrets where *** itself would be
 // refused: as a URL, and for several keys at once.
 func unmasked(shown string) string {
-	shown = strings.Replace(shown, `url: "***"`, "url: postgres://shown", 1)
+	before, cache, _ := strings.Cut(shown, "\ncache:\n")
+	before = strings.Replace(before, `url: "***"`, "url: postgres://shown", 1)
+	cache = strings.Replace(cache, `url: "***"`, "url: redis://shown", 1)
+	shown = before + "\ncache:\n" + cache
 	for i := 0; strings.Contains(shown, "- \"***\""); i++ {
 		shown = strings.Replace(shown, "- \"***\"", fmt.Sprintf("- key-%d", i), 1)
 	}

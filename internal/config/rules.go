@@ -210,6 +210,9 @@ func words(rules []rule) string {
 			continue
 		}
 		list := strings.Split(r.bound, "|")
+		if list[0] == "" {
+			list[0] = `""`
+		}
 		last := list[len(list)-1]
 		if len(list) == 1 {
 			return last
