@@ -1,7 +1,7 @@
 -- name: InsertCircuitEvents :execrows
 INSERT INTO circuit_events (
     node, boot_id, seq, at, provider, model, region,
-    from_state, to_state, reason, counts, open_for_ms, actor
+    from_state, to_state, reason, counts, open_for_ms, actor, note
 )
 SELECT
     @node::text,
@@ -16,7 +16,8 @@ SELECT
     unnest(@reason::text[]),
     unnest(@counts::jsonb[]),
     nullif(unnest(@open_for_ms::bigint[]), -1),
-    unnest(@actor::text[])
+    unnest(@actor::text[]),
+    nullif(unnest(@note::text[]), '')
 ON CONFLICT DO NOTHING;
 
 -- name: ListCircuitEvents :many

@@ -176,5 +176,5 @@ func eventsDown(n int64) []runs.Event {
 
 func eventView(seq int64) string {
 	return fmt.Sprintf(`{"key":"alpha/m1/r1","cursor":%q,"node":"n1","boot_id":"0192f0c1-7e7e-4000-8000-000000000001","seq":%d,"at":"2026-01-02T03:04:05Z","provider":"alpha","model":"m1","region":"r1",`+
-		`"from_state":"closed","to_state":"open","reason":"consecutive","counts":{"calls":9},"open_for_ms":30000,"actor":"breaker"}`, cursorOf(eventsDown(seq), seq), seq)
+		`"from_state":"closed","to_state":"open","reason":"consecutive","counts":{"calls":9},"open_for_ms":30000,"actor":"breaker","note":null}`, cursorOf(eventsDown(seq), seq), seq)
 }

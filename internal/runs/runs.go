@@ -85,7 +85,8 @@ type Attempt struct {
 	Unpriced          bool             `json:"unpriced"`
 }
 
-// Event is one transition of a circuit: a row of circuit_events.
+// Event is one transition of a circuit or one action of an operator: a row of
+// circuit_events.
 type Event struct {
 	Node      string          `json:"node"`
 	BootID    uuid.UUID       `json:"boot_id"`
@@ -100,6 +101,7 @@ type Event struct {
 	Counts    json.RawMessage `json:"counts"`
 	OpenForMs *int64          `json:"open_for_ms"`
 	Actor     string          `json:"actor"`
+	Note      *string         `json:"note"` // why, in an operator's words
 }
 
 // MarshalJSON writes the cost as a number with all its digits, where a decimal

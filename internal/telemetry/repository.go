@@ -204,7 +204,8 @@ func eventColumns(node string, bootID uuid.UUID, events []*breaker.Event) (dbgen
 		c.Reason = append(c.Reason, e.Reason)
 		c.Counts = append(c.Counts, counts)
 		c.OpenForMs = append(c.OpenForMs, openForOrNull(e.OpenFor))
-		c.Actor = append(c.Actor, e.Actor)
+		c.Actor = append(c.Actor, clean(e.Actor, maxName))
+		c.Note = append(c.Note, clean(e.Note, maxNote))
 	}
 	return c, nil
 }

@@ -17,8 +17,9 @@ const notMeasured = -1
 // The longest strings that a row keeps, in bytes. What a client may choose
 // freely is cut, never a reason to lose the row.
 const (
-	maxName = 256 // models, configurations, keys
-	maxID   = 128 // correlation and trace ids
+	maxName = 256  // models, configurations, keys
+	maxID   = 128  // correlation and trace ids
+	maxNote = 2000 // what operators say of what they did
 )
 
 // maxCost is the largest cost that the cost_usd columns are given, in USD.

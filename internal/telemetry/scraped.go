@@ -45,7 +45,7 @@ func newScraped() *scraped {
 	}
 	return &scraped{
 		totals:      newCircuitTotals(),
-		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open.", perTarget),
+		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open; set by an operator: 3 forced_open, 4 disabled, 5 shadow.", perTarget),
 		rate:        desc("circuit_failure_rate", "Share of failures in the window of a circuit, or of those that opened it; NaN below min_calls.", perTarget),
 		slowRate:    desc("circuit_slow_call_rate", "Share of slow calls in the window of a circuit, or of those that opened it; NaN below min_calls and where slow calls open nothing.", perTarget),
 		dropped:     desc("circuit_events_dropped_total", "Events of circuits that were neither told nor recorded, because too many waited.", nil),

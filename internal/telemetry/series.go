@@ -205,16 +205,39 @@ type transition struct {
 }
 
 func knownTransitions() []transition {
-	return []transition{
-		{breaker.Closed, breaker.Open, breaker.ReasonConsecutive},
-		{breaker.Closed, breaker.Open, breaker.ReasonFailureRate},
-		{breaker.Closed, breaker.Open, breaker.ReasonSlowRate},
-		{breaker.Closed, breaker.Open, breaker.ReasonRetryAfter},
-		{breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen},
-		{breaker.HalfOpen, breaker.Open, breaker.ReasonRetryAfter},
-		{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeFailure},
-		{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeLost},
-		{breaker.HalfOpen, breaker.Open, breaker.ReasonHalfOpenTimeout},
-		{breaker.HalfOpen, breaker.Closed, breaker.ReasonProbeSuccess},
+	return append(operatorTransitions(),
+		transition{breaker.Closed, breaker.Open, breaker.ReasonConsecutive},
+		transition{breaker.Closed, breaker.Open, breaker.ReasonFailureRate},
+		transition{breaker.Closed, breaker.Open, breaker.ReasonSlowRate},
+		transition{breaker.Closed, breaker.Open, breaker.ReasonRetryAfter},
+		transition{breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen},
+		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonRetryAfter},
+		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeFailure},
+		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeLost},
+		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonHalfOpenTimeout},
+		transition{breaker.HalfOpen, breaker.Closed, breaker.ReasonProbeSuccess},
+	)
+}
+
+// operatorTransitions are what operators do, what follows when the time of an
+// operator state is up, and the openings that a shadow circuit only tells.
+func operatorTransitions() []transition {
+	var all []transition
+	states := []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled, breaker.Shadow}
+	for _, from := range states {
+		for _, to := range []breaker.State{breaker.Closed, breaker.ForcedOpen, breaker.Disabled, breaker.Shadow} {
+			if from != to || to == breaker.Closed { // a reset of a closed circuit counts anew
+				all = append(all, transition{from, to, breaker.ReasonOperator})
+			}
+		}
 	}
+	for _, reason := range []string{breaker.ReasonConsecutive, breaker.ReasonFailureRate, breaker.ReasonSlowRate, breaker.ReasonRetryAfter} {
+		all = append(all, transition{breaker.Shadow, breaker.Shadow, reason})
+	}
+	return append(all,
+		transition{breaker.ForcedOpen, breaker.HalfOpen, breaker.ReasonOverrideOver},
+		transition{breaker.ForcedOpen, breaker.Closed, breaker.ReasonOverrideOver}, // where the breaker is not enabled
+		transition{breaker.Disabled, breaker.Closed, breaker.ReasonOverrideOver},
+		transition{breaker.Shadow, breaker.Closed, breaker.ReasonOverrideOver},
+	)
 }

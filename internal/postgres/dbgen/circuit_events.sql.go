@@ -81,7 +81,7 @@ func (q *Queries) FindCircuitEventTime(ctx context.Context, db DBTX, arg FindCir
 const insertCircuitEvents = `-- name: InsertCircuitEvents :execrows
 INSERT INTO circuit_events (
     node, boot_id, seq, at, provider, model, region,
-    from_state, to_state, reason, counts, open_for_ms, actor
+    from_state, to_state, reason, counts, open_for_ms, actor, note
 )
 SELECT
     $1::text,
@@ -96,7 +96,8 @@ SELECT
     unnest($10::text[]),
     unnest($11::jsonb[]),
     nullif(unnest($12::bigint[]), -1),
-    unnest($13::text[])
+    unnest($13::text[]),
+    nullif(unnest($14::text[]), '')
 ON CONFLICT DO NOTHING
 `
 
@@ -114,6 +115,7 @@ type InsertCircuitEventsParams struct {
 	Counts    []json.RawMessage
 	OpenForMs []int64
 	Actor     []string
+	Note      []string
 }
 
 func (q *Queries) InsertCircuitEvents(ctx context.Context, db DBTX, arg InsertCircuitEventsParams) (int64, error) {
@@ -131,6 +133,7 @@ func (q *Queries) InsertCircuitEvents(ctx context.Context, db DBTX, arg InsertCi
 		arg.Counts,
 		arg.OpenForMs,
 		arg.Actor,
+		arg.Note,
 	)
 	if err != nil {
 		return 0, err
@@ -139,7 +142,7 @@ func (q *Queries) InsertCircuitEvents(ctx context.Context, db DBTX, arg InsertCi
 }
 
 const listCircuitEvents = `-- name: ListCircuitEvents :many
-SELECT node, boot_id, seq, at, provider, model, region, from_state, to_state, reason, counts, open_for_ms, actor FROM circuit_events
+SELECT node, boot_id, seq, at, provider, model, region, from_state, to_state, reason, counts, open_for_ms, actor, note FROM circuit_events
 WHERE provider = $1 AND model = $2 AND region = $3
   AND at <= $4
   AND (at, node, boot_id, seq) < ($4, $5::text, $6::uuid, $7::bigint)
@@ -193,6 +196,7 @@ func (q *Queries) ListCircuitEvents(ctx context.Context, db DBTX, arg ListCircui
 			&i.Counts,
 			&i.OpenForMs,
 			&i.Actor,
+			&i.Note,
 		); err != nil {
 			return nil, err
 		}

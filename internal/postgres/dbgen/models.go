@@ -26,6 +26,27 @@ type CircuitEvent struct {
 	Counts    json.RawMessage
 	OpenForMs *int64
 	Actor     string
+	Note      *string
+}
+
+type CircuitOverride struct {
+	Key    string
+	State  string
+	Reason string
+	Actor  string
+	SetAt  time.Time
+	Until  *time.Time
+}
+
+type OperatorToken struct {
+	ID         uuid.UUID
+	Name       string
+	Role       string
+	Prefix     string
+	SecretHash []byte
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
 }
 
 type TelemetryAttempt struct {
