@@ -16,11 +16,15 @@ type Admin struct {
 	Gate     *Gate
 	Degraded func() []string
 	Circuits Circuits
-	Events   CircuitEvents
-	Writer   Writer
-	Feed     *Feed
-	Runs     Runs
-	Health   Health
+	// Steering does what operators decide about circuits.
+	Steering Steering
+	// Tokens knows who calls with an operator token.
+	Tokens Tokens
+	Events CircuitEvents
+	Writer Writer
+	Feed   *Feed
+	Runs   Runs
+	Health Health
 	// DatabaseAway reports whether an error of Events or Runs means that the
 	// database cannot be reached.
 	DatabaseAway func(error) bool
@@ -39,13 +43,14 @@ type admin struct{ Admin }
 
 // NewAdmin returns the handler of the admin listener: the operator API, the
 // probes and the metrics. Until sign-in exists it belongs on a loopback address
-// only, and it answers to no other Host.
+// only, answers to no other Host, and asks for no operator token; one that is
+// given is checked.
 func NewAdmin(deps Admin) http.Handler {
 	a := &admin{Admin: deps}
 	e := newEcho()
 	e.HTTPErrorHandler = a.fail
 	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
-		secureHeaders, onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
+		secureHeaders, onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()), a.authenticate)
 	a.routes(e)
 	deps.Pages(e.Group(""))
 	return e
@@ -65,7 +70,8 @@ func patient(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// routes is the whole operator API; what asks the database is patient.
+// routes is the whole operator API; what asks the database is patient, and what
+// changes something needs an operator.
 func (a *admin) routes(e *echo.Echo) {
 	e.GET("/api/v1/pipeline", a.pipeline)
 	e.GET("/api/v1/health/providers", a.providers)
@@ -73,11 +79,14 @@ func (a *admin) routes(e *echo.Echo) {
 	e.GET("/api/v1/circuits/:key", a.getCircuit, patient)
 	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents, patient)
 	e.GET("/api/v1/events", a.streamEvents)
+	for _, action := range circuitActions() {
+		e.POST("/api/v1/circuits/:key/"+string(action), a.steer(action), mayChange)
+	}
 	e.GET("/api/v1/runs", a.listRuns, patient)
 	e.GET("/api/v1/runs/:run_id", a.getRun, patient)
 	e.GET("/api/v1/config", a.config)
 	e.GET("/api/v1/simulated/:provider", a.getSimulated)
-	e.PUT("/api/v1/simulated/:provider", a.putSimulated)
+	e.PUT("/api/v1/simulated/:provider", a.putSimulated, mayChange)
 	e.GET("/metrics", a.metrics)
 	probes{gate: a.Gate, degraded: a.Degraded}.routes(e)
 }

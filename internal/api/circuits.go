@@ -40,6 +40,12 @@ type circuitView struct {
 	Rejected            uint64     `json:"rejected"`
 	Policy              string     `json:"policy"`          // the profile, or circuit_breaker
 	PolicyOverride      *string    `json:"policy_override"` // the pattern in breakers that chose it
+
+	// Of a state that an operator has set: why, who, and until when; null until
+	// another command.
+	Note  *string    `json:"note"`
+	Actor *string    `json:"actor"`
+	Until *time.Time `json:"until"`
 }
 
 type circuitList struct {
@@ -144,6 +150,7 @@ func viewCircuit(s breaker.Snapshot, policy Policy) circuitView {
 		RetryAfterMS: roundUp(s.RetryAfter, time.Millisecond), Eligible: s.Eligible,
 		Calls: s.Calls, Failures: s.Failures, Slow: s.Slow, FailureRate: s.FailureRate, SlowCallRate: s.SlowRate, ConsecutiveFailures: s.ConsecutiveFailures, Rejected: s.Rejected,
 		Policy: policy.Name, PolicyOverride: known(policy.Override),
+		Note: known(s.Note), Actor: known(s.Actor), Until: knownTime(s.Until),
 	}
 }
 

@@ -19,11 +19,11 @@ var openCircuit = breaker.Snapshot{
 
 const (
 	openView = `"key":"alpha/m1/r1","provider":"alpha","model":"m1","region":"r1","state":"open","reason":"consecutive","class":"server_error",` +
-		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"slow":4,"failure_rate":0.75,"slow_call_rate":0.25,"consecutive_failures":5,"rejected":130,"policy":"default","policy_override":null`
+		`"generation":7,"since":"2026-01-02T02:04:05Z","retry_after_ms":20001,"eligible":false,"calls":12,"failures":9,"slow":4,"failure_rate":0.75,"slow_call_rate":0.25,"consecutive_failures":5,"rejected":130,"policy":"default","policy_override":null,"note":null,"actor":null,"until":null`
 	untouchedView = `"key":"beta/vendor/m2/r2","provider":"beta","model":"vendor/m2","region":"r2","state":"closed","reason":null,"class":null,` +
-		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
+		`"generation":0,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null,"note":null,"actor":null,"until":null`
 	removedView = `"key":"removed/m/r","provider":"removed","model":"m","region":"r","state":"closed","reason":null,"class":null,` +
-		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null`
+		`"generation":1,"since":null,"retry_after_ms":0,"eligible":false,"calls":0,"failures":0,"slow":0,"failure_rate":null,"slow_call_rate":null,"consecutive_failures":0,"rejected":0,"policy":"default","policy_override":null,"note":null,"actor":null,"until":null`
 )
 
 // Targets that were never called are listed, too, and so is a circuit whose
@@ -53,10 +53,10 @@ func TestACircuitSaysWhyItsPolicyGoverns(t *testing.T) {
 		}
 	})
 	for path, want := range map[string]string{
-		"/api/v1/circuits":                         `"policy":"llm","policy_override":"alpha/*/*"},{"key":"beta/`,
-		"/api/v1/circuits/alpha%2Fm1%2Fr1":         `"policy":"llm","policy_override":"alpha/*/*","policy_settings":{"enabled":true,`,
+		"/api/v1/circuits":                         `"policy":"llm","policy_override":"alpha/*/*","note":null,"actor":null,"until":null},{"key":"beta/`,
+		"/api/v1/circuits/alpha%2Fm1%2Fr1":         `"policy":"llm","policy_override":"alpha/*/*","note":null,"actor":null,"until":null,"policy_settings":{"enabled":true,`,
 		"/api/v1/circuits/alpha%2Fm1%2Fr1?":        `"quota_cooldown_ms":60000`,
-		"/api/v1/circuits/beta%2Fvendor%2Fm2%2Fr2": `"policy":"circuit_breaker","policy_override":null`,
+		"/api/v1/circuits/beta%2Fvendor%2Fm2%2Fr2": `"policy":"circuit_breaker","policy_override":null,"note":null,"actor":null,"until":null`,
 	} {
 		if got := c.get(t, path); got.status != 200 || !strings.Contains(got.body, want) {
 			t.Errorf("%s: status %d, body\n%s\nwant in it\n%s", path, got.status, got.body, want)

@@ -63,6 +63,7 @@ var (
 var (
 	rowNotFound     = row{http.StatusNotFound, "invalid_request_error", "not_found"}
 	rowUnauthorized = row{http.StatusUnauthorized, "authentication_error", "invalid_token"}
+	rowForbidden    = row{http.StatusForbidden, "permission_error", "operator_required"}
 	rowDatabaseAway = row{http.StatusServiceUnavailable, "service_unavailable_error", "database_unavailable"}
 )
 

@@ -80,6 +80,21 @@ func metricsUnauthorized() *fault {
 	return &fault{row: rowUnauthorized, message: "The metrics need server.metrics_token as a bearer token in Authorization."}
 }
 
+func badToken() *fault {
+	return &fault{row: rowUnauthorized,
+		message: "The operator token is unknown, expired or revoked; `breakwater tokens list` shows which there are. Send it as a bearer token in Authorization."}
+}
+
+func tokenUnchecked() *fault {
+	return &fault{row: rowDatabaseAway, wait: soon,
+		message: "The database cannot be reached, so this operator token cannot be checked; retry in 1 s."}
+}
+
+func operatorRequired(name string) *fault {
+	return &fault{row: rowForbidden,
+		message: fmt.Sprintf("The token %q has the role viewer, which changes nothing; use one with the role operator.", name)}
+}
+
 func databaseAway() *fault {
 	return &fault{row: rowDatabaseAway, wait: soon,
 		message: "The database cannot be reached, so what it has recorded cannot be shown; calls are served meanwhile. Retry in 1 s."}

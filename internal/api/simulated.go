@@ -142,20 +142,41 @@ const maxOperatorBody = 64 << 10
 // decode reads a JSON body into a view, strictly: unknown and repeated members
 // are refused.
 func decode(c echo.Context, into any) error {
+	body, err := operatorBody(c)
+	if err != nil {
+		return err
+	}
+	return unmarshal(body, into)
+}
+
+// decodeIfAny is decode where a request without a body leaves the view as it is.
+func decodeIfAny(c echo.Context, into any) error {
+	body, err := operatorBody(c)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	return unmarshal(body, into)
+}
+
+func unmarshal(body []byte, into any) error {
+	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+func operatorBody(c echo.Context) ([]byte, error) {
 	w, r := c.Response().Writer, c.Request()
 	steady := newSteady(r.Context(), w, http.MaxBytesReader(w, r.Body, maxOperatorBody))
 	defer steady.stop()
 	body, err := io.ReadAll(steady)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return bodyTooLarge(maxOperatorBody)
+		return nil, bodyTooLarge(maxOperatorBody)
 	}
 	if err != nil {
-		return bodyUnreadable()
+		return nil, bodyUnreadable()
 	}
 	steady.rest()
-	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
-		return malformed(err)
-	}
-	return nil
+	return body, nil
 }

@@ -116,7 +116,8 @@ func (g *gateway) stop(ctx context.Context) error {
 		within(ctx, closeTimeout, g.admin.close),
 	)
 	err = errors.Join(err,
-		within(ctx, closeTimeout, g.closePool), // nobody asks it any more
+		within(ctx, closeTimeout, g.overrides.Stop), // nobody decides anything any more
+		within(ctx, closeTimeout, g.closePool),      // nobody asks it any more
 		within(ctx, databaseTimeout, g.db.Close),
 	)
 	g.log.Info("stopped")

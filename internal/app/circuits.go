@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
@@ -8,19 +10,45 @@ import (
 
 // declaredCircuits shows operators the circuits of the targets that the running
 // configuration declares. That of a target which a reload has removed stays in
-// the registry: should the target come back, it is found as it was.
+// the registry: should the target come back, it is found as it was. What an
+// operator has set is shown all the same, so that somebody can end it.
 type declaredCircuits struct{ g *gateway }
 
 // Circuits returns a snapshot of each that is in use, ordered by key.
 func (d declaredCircuits) Circuits() []breaker.Snapshot {
-	declared := d.g.runtime.Load().declared
-	return slices.DeleteFunc(d.g.circuits.Circuits(), func(s breaker.Snapshot) bool { return !declared[s.Key] })
+	return slices.DeleteFunc(d.g.circuits.Circuits(), func(s breaker.Snapshot) bool { return !d.shown(s) })
 }
 
 // Circuit returns the snapshot of one, or false when it is not in use.
 func (d declaredCircuits) Circuit(key string) (breaker.Snapshot, bool) {
-	if !d.g.runtime.Load().declared[key] {
+	s, ok := d.g.circuits.Circuit(key)
+	if !ok || !d.shown(s) {
 		return breaker.Snapshot{}, false
 	}
-	return d.g.circuits.Circuit(key)
+	return s, true
+}
+
+func (d declaredCircuits) shown(s breaker.Snapshot) bool {
+	return d.g.runtime.Load().declared[s.Key] || slices.Contains(operatorStates(), s.State)
+}
+
+// operatorStates are those that only a person sets.
+func operatorStates() []breaker.State {
+	return []breaker.State{breaker.ForcedOpen, breaker.Disabled, breaker.Shadow}
+}
+
+// circuitChanged records a transition, tells it and logs it, once.
+func (g *gateway) circuitChanged(e breaker.Event) {
+	g.recordsOf(g.runtime.Load().cfg).CircuitEvent(e)
+	g.feed.CircuitEvent(e)
+	g.pages.CircuitEvent(e)
+	level, message := slog.LevelInfo, "circuit changed"
+	switch {
+	case e.From == breaker.Shadow && e.To == breaker.Shadow:
+		message = "shadow circuit would have opened"
+	case e.To == breaker.Open, e.To == breaker.ForcedOpen:
+		level = slog.LevelWarn
+	}
+	g.log.Log(context.Background(), level, message, "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
+		"reason", e.Reason, "exceeded", e.Exceeded, "open_for", e.OpenFor, "actor", e.Actor)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/operators"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 	"github.com/breakwater-llm/breakwater/internal/provider"
@@ -41,6 +42,8 @@ type gateway struct {
 	metrics    *telemetry.Metrics
 	recorder   *telemetry.Recorder
 	circuits   *breaker.Registry
+	tokens     *operators.Tokens
+	overrides  *operators.Overrides
 	bulkheads  *pipeline.Bulkheads
 	holds      *provider.Holds
 	simulators *simulators
@@ -86,11 +89,14 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		Node:          g.writer.Node,
 		BootID:        g.writer.Boot,
 	}, telemetry.NewRepository(pool), g.metrics, opts.Log)
-	g.schema.ready = g.recorder.Start // until then records wait in its queue
+	g.schema.ready = g.databaseReady
 	g.circuits = breaker.New(breaker.Config{
 		Settings: governing.settings,
 		OnEvent:  g.circuitChanged,
 	})
+	kept := operators.NewRepository(pool)
+	g.tokens = operators.NewTokens(kept)
+	g.overrides = operators.NewOverrides(g.circuits, kept, opts.Log)
 	g.health = health.New(health.Settings(cfg.Health), cfg.AllTargets(), health.NewProviderHealthRepository(pool), opts.Log)
 	g.metrics.ReadFrom(telemetry.Sources{
 		Circuits:         g.circuits.Circuits,
@@ -116,12 +122,17 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	recorded := runs.NewRepository(g.pool)
 	circuits := declaredCircuits{g}
-	g.pages = admin.New(admin.Deps{Circuits: circuits, Policy: g.pagePolicy, Callers: g.callers, Health: g.health, Runs: recorded, History: recorded, Alarms: g.metrics, Database: g.database, Log: g.log})
+	g.pages = admin.New(admin.Deps{
+		Circuits: circuits, Steering: g.overrides, Policy: g.pagePolicy, Callers: g.callers, Health: g.health,
+		Runs: recorded, History: recorded, Alarms: g.metrics, Database: g.database, Log: g.log,
+	})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,
 		Gate:         g.gate,
 		Degraded:     g.degraded,
 		Circuits:     circuits,
+		Steering:     g.overrides,
+		Tokens:       g.tokens,
 		Events:       recorded,
 		Writer:       g.writer,
 		Feed:         g.feed,
@@ -161,17 +172,11 @@ func (g *gateway) database() admin.Database {
 	return admin.Database{Away: g.databaseDegraded(), Waiting: g.recorder.Waiting(), Room: g.runtime.Load().cfg.Telemetry.Queue}
 }
 
-// circuitChanged records a transition, tells it and logs it, once.
-func (g *gateway) circuitChanged(e breaker.Event) {
-	g.recordsOf(g.runtime.Load().cfg).CircuitEvent(e)
-	g.feed.CircuitEvent(e)
-	g.pages.CircuitEvent(e)
-	level := slog.LevelInfo
-	if e.To == breaker.Open {
-		level = slog.LevelWarn
-	}
-	g.log.Log(context.Background(), level, "circuit changed", "circuit", e.Key, "from_state", e.From.String(), "to_state", e.To.String(),
-		"reason", e.Reason, "exceeded", e.Exceeded, "open_for", e.OpenFor)
+// databaseReady begins what needs the schema: until then records wait in their
+// queue, and what operators decide is kept in memory.
+func (g *gateway) databaseReady() {
+	g.recorder.Start()
+	g.overrides.Start()
 }
 
 // recordsOf is where runs and circuit events go under a configuration: into

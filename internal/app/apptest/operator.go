@@ -2,8 +2,12 @@ package apptest
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/breakwater-llm/breakwater/internal/operators"
 )
 
 // Circuit is one circuit as the operator API shows it.
@@ -22,6 +26,9 @@ type Circuit struct {
 	ConsecutiveFailures int      `json:"consecutive_failures"`
 	Rejected            int      `json:"rejected"`
 	Policy              string   `json:"policy"`
+	Note                string   `json:"note"`
+	Actor               string   `json:"actor"`
+	Until               string   `json:"until"`
 }
 
 // Circuit returns one circuit from the operator API, which knows all that can
@@ -76,4 +83,24 @@ func (g *Gateway) AwaitMetric(t testing.TB, series, value string) {
 		}
 		return ""
 	})
+}
+
+// Token mints an operator token.
+func (g *Gateway) Token(t testing.TB, name string, role operators.Role) string {
+	t.Helper()
+	_, text, err := operators.NewTokens(operators.NewRepository(g.DB)).Create(t.Context(), name, role, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Steer does something to a circuit over the operator API, with header pairs.
+func (g *Gateway) Steer(t testing.TB, key, action, body string, headers ...string) Answer {
+	t.Helper()
+	answer, err := Do(t.Context(), http.MethodPost, g.AdminURL+"/api/v1/circuits/"+url.PathEscape(key)+"/"+action, body, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }

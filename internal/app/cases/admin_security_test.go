@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/operators"
 )
 
 var adminSecurity = theme{
@@ -55,8 +56,10 @@ configurations:
 
 	equal(t, "status of another origin's change", change("Origin", "https://evil.test", "Cookie", "session=valid"), http.StatusForbidden)
 	equal(t, "status of a cross-site change", change("Sec-Fetch-Site", "cross-site", "Cookie", "session=valid"), http.StatusForbidden)
+	equal(t, "status of another origin's command", g.Steer(t, "sim/m1/default", "open", "", "Origin", "https://evil.test", "Cookie", "session=valid").Status, http.StatusForbidden)
 	equal(t, "mode after them", mode(), "ok")
-	equal(t, "status of a program's change", change("Authorization", "Bearer operator"), http.StatusOK)
+	equal(t, "state after them", g.Circuit(t, "sim/m1/default").State, "closed")
+	equal(t, "status of a program's change", change("Authorization", "Bearer "+g.Token(t, "ci", operators.RoleOperator)), http.StatusOK)
 	equal(t, "mode after it", mode(), "error")
 }
 
