@@ -181,6 +181,9 @@ func eventInWords(e runs.Event) string {
 	if e.FromState == e.ToState && e.ToState == breaker.Shadow.String() {
 		return "Would have opened: " + why
 	}
+	if e.Note != nil {
+		return why + ": " + *e.Note
+	}
 	return why
 }
 

@@ -60,6 +60,7 @@ func TestTheHistoryOfACircuit(t *testing.T) {
 	add(breaker.Shadow, breaker.Closed, breaker.ReasonOverrideOver, breaker.ActorBreaker, `{}`)
 	add(breaker.Shadow, breaker.Shadow, breaker.ReasonConsecutive, breaker.ActorBreaker, `{"consecutive_failures":5}`)
 	add(breaker.ForcedOpen, breaker.Shadow, breaker.ReasonOperator, "anna", `nonsense`)
+	w.events[len(w.events)-1].Note = new("<b>new</b> driver")
 	page := document(t, serve(t, w.pages()), circuitURL(openKey))
 	var got [][]string
 	for _, row := range page.Find("table.history tbody tr").EachIter() {
@@ -69,7 +70,7 @@ func TestTheHistoryOfACircuit(t *testing.T) {
 		{"Closed", "Open", "9 of the last 12 calls failed", "the breaker"},
 		{"Shadow", "Closed", "The time of what an operator had set is over", "the breaker"},
 		{"Shadow", "Shadow", "Would have opened: 5 failures in a row", "the breaker"},
-		{"Forced open", "Shadow", "An operator said so", "anna"},
+		{"Forced open", "Shadow", "An operator said so: <b>new</b> driver", "anna"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)

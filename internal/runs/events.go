@@ -66,6 +66,9 @@ func EventOf(node string, boot uuid.UUID, e breaker.Event) (Event, bool) {
 	if e.OpenFor > 0 {
 		event.OpenForMs = new(e.OpenFor.Milliseconds())
 	}
+	if e.Note != "" {
+		event.Note = new(e.Note)
+	}
 	return event, true
 }
 

@@ -163,6 +163,7 @@ func TestAnEventIsToldAsItWillBeWritten(t *testing.T) {
 	repo, db := setup(t)
 	writer := begin("node-1")
 	event := opening(7, alpha, 1234567*time.Nanosecond)
+	event.Actor, event.Note = "anna", "new driver, back by noon"
 	writer.write(t, db, event)
 	page, err := repo.ListEvents(t.Context(), runs.EventFilter{Target: alpha})
 	if err != nil || len(page.Events) != 1 {
