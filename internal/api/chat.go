@@ -14,8 +14,6 @@ import (
 // chat serves POST /v1/chat/completions: decode, check, one call, encode.
 func (d *data) chat(c echo.Context) error {
 	snapshot, id, r := d.Snapshot(), identityOf(c), c.Request()
-	sayServed(c.Response().Header(), 0, llm.Target{})
-
 	caller, err := callerTimeout(r.Header)
 	if err != nil {
 		return err

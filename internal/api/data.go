@@ -39,7 +39,7 @@ func NewData(deps Data) http.Handler {
 	d := &data{Data: deps}
 	e := newEcho()
 	e.HTTPErrorHandler = d.refuse
-	e.Use(identify, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
+	e.Use(identify, noAttempts, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
 		onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
 
 	e.POST("/v1/chat/completions", d.chat)

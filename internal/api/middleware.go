@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 // observe logs one line per request, at debug: never a header, a query or a
@@ -42,6 +44,15 @@ func observe(log *slog.Logger) echo.MiddlewareFunc {
 func freshDeadline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		_ = controlOf(c.Response()).SetWriteDeadline(time.Time{})
+		return next(c)
+	}
+}
+
+// noAttempts says that no upstream was reached, which holds until a call has
+// reached one: whatever the data plane answers by itself says so.
+func noAttempts(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		sayServed(c.Response().Header(), 0, llm.Target{})
 		return next(c)
 	}
 }

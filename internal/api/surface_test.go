@@ -40,6 +40,31 @@ func TestModelsListWhatMayBeNamed(t *testing.T) {
 	}
 }
 
+// Whoever reads how many upstreams were asked finds it on every answer.
+func TestWhatTheDataPlaneAnswersByItselfHasAskedNobody(t *testing.T) {
+	t.Parallel()
+	g := setup(t, uncalled(t))
+	for name, tc := range map[string]struct {
+		method, path, body string
+		header             http.Header
+		want               int
+	}{
+		"a list":          {"GET", "/v1/models", "", nil, 200},
+		"no such model":   {"GET", "/v1/models/none", "", nil, 404},
+		"no such path":    {"POST", "/v1/nothing", "{}", nil, 404},
+		"a wrong method":  {"GET", "/v1/chat/completions", "", nil, 405},
+		"another host":    {"POST", "/v1/chat/completions", chatBody, http.Header{"Host": {"evil.test"}}, 421},
+		"another origin":  {"POST", "/v1/chat/completions", chatBody, http.Header{"Origin": {"https://evil.test"}}, 403},
+		"no JSON":         {"POST", "/v1/chat/completions", "{", nil, 400},
+		"a wrong timeout": {"POST", "/v1/chat/completions", chatBody, http.Header{"X-Breakwater-Timeout": {"soon"}}, 400},
+	} {
+		got := g.do(t, tc.method, tc.path, tc.body, tc.header)
+		if attempts := got.header.Get("X-Breakwater-Attempts"); got.status != tc.want || attempts != "0" || got.header.Get("X-Breakwater-Target") != "" {
+			t.Errorf("%s: status %d, attempts %q, want %d and 0", name, got.status, attempts, tc.want)
+		}
+	}
+}
+
 func TestReadinessSaysWhatIsAway(t *testing.T) {
 	t.Parallel()
 	g := setup(t, uncalled(t))
