@@ -21,7 +21,6 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
-	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/operators"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
@@ -190,7 +189,7 @@ func (g *gateway) recordsOf(cfg *config.Config) records {
 
 // records counts what happened, and keeps it where that is wanted.
 type records interface {
-	Record(run llm.Run)
+	pipeline.Recorder
 	CircuitEvent(e breaker.Event)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
@@ -29,6 +30,8 @@ func (d instant) Dispatch(_ context.Context, call *llm.Call, emit llm.Emit) (*ll
 type discard struct{}
 
 func (discard) Record(llm.Run) {}
+
+func (discard) Lost(uuid.UUID, any, []byte) {}
 
 func (discard) Cost(llm.Target, llm.Usage) (decimal.Decimal, bool) { return decimal.Zero, true }
 

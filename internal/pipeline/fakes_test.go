@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -207,6 +208,10 @@ func (r *records) Record(run llm.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs = append(r.runs, run)
+}
+
+func (r *records) Lost(runID uuid.UUID, panicked any, _ []byte) {
+	panic(fmt.Sprintf("run %s is lost: %v", runID, panicked))
 }
 
 // only returns the one run that was recorded.

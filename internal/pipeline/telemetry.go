@@ -2,14 +2,20 @@ package pipeline
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-// Recorder keeps the runs. Record never blocks and owns the run from then on.
+// Recorder keeps the runs.
 type Recorder interface {
+	// Record never blocks and owns the run from then on.
 	Record(run llm.Run)
+	// Lost counts a run that could not be recorded, by a fault of the gateway's.
+	Lost(runID uuid.UUID, panicked any, stack []byte)
 }
 
 // Telemetry records exactly one run per call, whatever became of it.
@@ -49,10 +55,14 @@ func (t *Telemetry) Wrap(next Handler) Handler {
 	}
 }
 
-// record never costs the client its answer: a recorder that panics loses the
-// run, and nothing else.
+// record never costs the client its answer: a panic on the way loses the run,
+// and nothing else.
 func (t *Telemetry) record(call *llm.Call, result *llm.Result, err error, ready time.Time) {
-	defer func() { _ = recover() }()
+	defer func() {
+		if p := recover(); p != nil {
+			t.recorder.Lost(call.RunID, p, debug.Stack())
+		}
+	}()
 	now := time.Now()
 	if ready.IsZero() {
 		ready = now

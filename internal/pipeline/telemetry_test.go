@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
@@ -281,11 +283,22 @@ func TestTelemetry_Goexit(t *testing.T) {
 }
 
 // brokenRecorder panics after it was called.
-type brokenRecorder struct{ called int }
+type brokenRecorder struct {
+	called int
+	lost   []string
+}
 
 func (r *brokenRecorder) Record(llm.Run) {
 	r.called++
 	panic("no queue")
+}
+
+func (r *brokenRecorder) Lost(runID uuid.UUID, panicked any, stack []byte) {
+	where := "somewhere"
+	if strings.Contains(string(stack), "brokenRecorder).Record") {
+		where = "while recording"
+	}
+	r.lost = append(r.lost, fmt.Sprint(runID, " ", where, ": ", panicked))
 }
 
 // CF-T10, CF-T11: a recorder that fails masks neither answer nor error nor
@@ -310,8 +323,9 @@ func TestTelemetry_RecorderFailureIsHarmless_CF_T10_T11(t *testing.T) {
 				pipeline.NewTelemetry(&recorder), pipeline.NewFallback(nil, nil))
 
 			var got string
+			call := newCall(alpha)
 			value := caught(func() {
-				if result, err := handle(t.Context(), newCall(alpha), nil); err != nil {
+				if result, err := handle(t.Context(), call, nil); err != nil {
 					got = err.Error()
 				} else {
 					got = string(result.Body) + " answered"
@@ -326,6 +340,9 @@ func TestTelemetry_RecorderFailureIsHarmless_CF_T10_T11(t *testing.T) {
 			}
 			if recorder.called != 1 {
 				t.Errorf("recorded %d times, want once", recorder.called)
+			}
+			if diff := cmp.Diff([]string{call.RunID.String() + " while recording: no queue"}, recorder.lost); diff != "" {
+				t.Errorf("lost runs (-want +got):\n%s", diff)
 			}
 		})
 	}

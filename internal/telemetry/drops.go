@@ -9,6 +9,7 @@ const (
 	dropFull     dropReason = "queue_full" // there was no room to wait in
 	dropRefused  dropReason = "refused"    // the database will never accept it
 	dropShutdown dropReason = "shutdown"   // the process ended before it was written
+	dropPanic    dropReason = "panic"      // a fault of the gateway's came in between
 )
 
 // fates counts what becomes of rows.
@@ -24,7 +25,7 @@ func newFates(f families) fates {
 		written: rows.WithLabelValues("written"), dropped: rows.WithLabelValues("dropped"),
 		reasons: map[dropReason]prometheus.Counter{},
 	}
-	for _, reason := range []dropReason{dropFull, dropRefused, dropShutdown} {
+	for _, reason := range []dropReason{dropFull, dropRefused, dropShutdown, dropPanic} {
 		fates.reasons[reason] = drops.WithLabelValues(string(reason))
 	}
 	return fates

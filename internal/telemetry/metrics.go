@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,7 @@ type Metrics struct {
 	reloads         reloads
 
 	fates
+	lost sync.Once // logs the first run that a panic has cost
 
 	handles atomic.Pointer[handles] // replaced as a whole by Learn
 	scraped *scraped

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/shopspring/decimal"
@@ -92,6 +95,7 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`telemetry_dropped_rows_total{reason="queue_full"}`,
 		`telemetry_dropped_rows_total{reason="refused"}`,
 		`telemetry_dropped_rows_total{reason="shutdown"}`,
+		`telemetry_dropped_rows_total{reason="panic"}`,
 		`config_reloads_total{result="refused"}`,
 		`telemetry_queue_length{}`,
 		`database_degraded{}`,
@@ -172,6 +176,34 @@ func TestARunIsCountedInEveryFamilyItTouches(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, changed(before, series(t, reg))); diff != "" {
 		t.Errorf("changed series (-want +got):\n%s", diff)
+	}
+}
+
+// A run that a panic has cost is counted like any other that is in no table,
+// whether rows are wanted or not; a storm of them is one line.
+func TestRunsThatAPanicHasCostAreCounted(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg, known(), slog.New(slog.NewTextHandler(&log, nil)))
+	r := New(config(), newMemory(works), m, quiet())
+	first := uuid.New()
+	r.Lost(first, "no queue", []byte("where it was"))
+	for range 3 {
+		m.Lost(uuid.New(), "no queue", nil)
+	}
+
+	all := series(t, reg)
+	for name, want := range map[string]float64{
+		`telemetry_rows_total{result="dropped"}`:       4,
+		`telemetry_dropped_rows_total{reason="panic"}`: 4,
+	} {
+		if all[name] != want {
+			t.Errorf("%s = %v, want %v", name, all[name], want)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), first.String()) || !strings.Contains(log.String(), "where it was") {
+		t.Errorf("%d lines, want one about the first:\n%s", lines, log.String())
 	}
 }
 

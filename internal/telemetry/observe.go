@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"github.com/google/uuid"
+
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
@@ -8,6 +10,15 @@ import (
 // Record counts a run and its attempts. A Recorder does so itself; where rows
 // are not wanted, Metrics take its place.
 func (m *Metrics) Record(run llm.Run) { m.observe(&run) }
+
+// Lost counts a run that a panic has kept from being recorded. The first of them
+// is logged; they have one cause, most likely.
+func (m *Metrics) Lost(runID uuid.UUID, panicked any, stack []byte) {
+	m.drop(dropPanic, 1)
+	m.lost.Do(func() {
+		m.log.Error("a run could not be recorded, it and further ones are counted as dropped", "run_id", runID, "panic", panicked, "stack", string(stack))
+	})
+}
 
 // observe runs on the call's own goroutine, so that metrics stay whole when
 // rows are dropped.

@@ -55,7 +55,7 @@ func TestAnOutageCostsOnlyTheRowsBeyondTheQueue(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"written": 1000, "dropped": 500}, fate(r)); diff != "" {
 		t.Errorf("TEL-01: fate of the rows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]float64{"queue_full": 500, "refused": 0, "shutdown": 0}, drops(t, reg)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"queue_full": 500, "panic": 0, "refused": 0, "shutdown": 0}, drops(t, reg)); diff != "" {
 		t.Errorf("TEL-01: drops (-want +got):\n%s", diff)
 	}
 	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 1000 {
@@ -202,7 +202,7 @@ func TestStopGivesUp(t *testing.T) {
 						t.Errorf("stop: %v, want it to say %q", err, says)
 					}
 				}
-				if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 0, "shutdown": 3}, drops(t, reg)); diff != "" {
+				if diff := cmp.Diff(map[string]float64{"queue_full": 0, "panic": 0, "refused": 0, "shutdown": 3}, drops(t, reg)); diff != "" {
 					t.Errorf("drops (-want +got):\n%s", diff)
 				}
 			})

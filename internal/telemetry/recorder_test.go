@@ -236,7 +236,7 @@ func TestRowsThatComeAfterStopAreCountedAsDropped(t *testing.T) {
 		if diff := cmp.Diff(map[string]float64{"written": 0, "dropped": 1}, fate(r)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 0, "shutdown": 1}, drops(t, reg)); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"queue_full": 0, "panic": 0, "refused": 0, "shutdown": 1}, drops(t, reg)); diff != "" {
 			t.Errorf("drops (-want +got):\n%s", diff)
 		}
 	})
@@ -264,7 +264,7 @@ func TestAPoisonedRowCostsOnlyItself(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"written": 98, "dropped": 2}, fate(r)); diff != "" {
 		t.Errorf("fate of the rows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 2, "shutdown": 0}, drops(t, reg)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "panic": 0, "refused": 2, "shutdown": 0}, drops(t, reg)); diff != "" {
 		t.Errorf("drops (-want +got):\n%s", diff)
 	}
 	if got := count(t, db, "SELECT count(*) FROM telemetry_runs"); got != 98 {
@@ -313,7 +313,7 @@ func TestARunIsStoredWithoutTheSpendThatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "refused": 0, "shutdown": 0}, drops(t, reg)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"queue_full": 0, "panic": 0, "refused": 0, "shutdown": 0}, drops(t, reg)); diff != "" {
 		t.Errorf("drops (-want +got):\n%s", diff)
 	}
 	bare := refused.Attempts[0]

@@ -102,6 +102,11 @@ func (r *Recorder) Record(run llm.Run) {
 	}
 }
 
+// Lost counts a run that a panic has kept from being recorded.
+func (r *Recorder) Lost(runID uuid.UUID, panicked any, stack []byte) {
+	r.metrics.Lost(runID, panicked, stack)
+}
+
 // CircuitEvent counts a transition of a circuit and queues its row. It never
 // blocks, and a flood of runs takes no event's place.
 func (r *Recorder) CircuitEvent(event breaker.Event) {
