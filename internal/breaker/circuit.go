@@ -25,7 +25,6 @@ type circuit struct {
 	version  uint64    // of the policy in force
 	off      bool      // that policy does not enable the circuit
 	settings *Settings // of the last policy that did
-	opened   *Counts   // what opened it last
 	ended    uint64    // calls that were counted, over the life of the circuit
 	idle     idleness
 }
@@ -190,9 +189,6 @@ func (c *circuit) apply(t *transition) {
 // move is apply for a transition that nobody is told of.
 func (c *circuit) move(t *transition) {
 	if t != nil {
-		if t.to == Open {
-			c.opened = new(t.counts)
-		}
 		c.tally.expired.Add(uint64(t.expired))
 	}
 	c.publish()
@@ -339,7 +335,7 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 
 	counts := m.counts(now)
 	if m.state == Open {
-		counts = *c.opened
+		counts = m.opened
 	}
 	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
 	s.Slow = counts.Slow

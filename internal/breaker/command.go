@@ -64,14 +64,14 @@ func (m *machine) command(c Command, in instant) (*transition, *IllegalTransitio
 		if c.Reassert && !m.state.operated() {
 			return nil, nil
 		}
-		t = m.move(Closed, ReasonOperator, in.now)
+		t = m.move(Closed, ReasonOperator, in)
 		m.cause, m.backoff = "", backoff{healthySince: in.now}
 	case to == HalfOpen && m.state == Open:
 		t = m.halfOpen(ReasonOperator, in)
 	case to == HalfOpen && m.state != HalfOpen:
 		return nil, &IllegalTransition{From: m.state, To: to}
 	case to.operated() && to != m.state:
-		t = m.move(to, ReasonOperator, in.now)
+		t = m.move(to, ReasonOperator, in)
 		m.cause = ""
 		m.say(c, in)
 	case to.operated():
@@ -122,7 +122,7 @@ func (m *machine) expire(in instant) *transition {
 	if m.state == ForcedOpen && in.settings.Enabled {
 		return m.halfOpen(ReasonOverrideOver, in)
 	}
-	return m.move(Closed, ReasonOverrideOver, in.now)
+	return m.move(Closed, ReasonOverrideOver, in)
 }
 
 // hushed reports whether a shadow circuit would be open now.
@@ -141,5 +141,7 @@ func (m *machine) imagine(reason, cause string, d time.Duration, in instant) *tr
 	m.muted = later(in.now, d)
 	m.streak, m.blamed = streak{}, ""
 	m.window.clear()
+	m.windows++
+	m.near = 0
 	return t
 }

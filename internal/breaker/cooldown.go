@@ -37,9 +37,14 @@ func (b *backoff) grow() {
 // the step and capped, then lengthened by the fraction jitter, in [0, 1), of
 // the largest allowed jitter (R30). It never shortens and never overflows.
 func (b *backoff) cooldown(s *Settings, jitter float64) time.Duration {
+	grown, most := float64(s.Cooldown), float64(s.MaxCooldown)
+	if s.CooldownMultiplier > 1 {
+		for i := 0; i < b.step && grown < most; i++ {
+			grown *= s.CooldownMultiplier
+		}
+	}
 	d := s.MaxCooldown
-	grown := float64(s.Cooldown) * math.Pow(s.CooldownMultiplier, float64(b.step))
-	if grown < float64(s.MaxCooldown) {
+	if grown < most {
 		d = time.Duration(grown)
 	}
 	extra := float64(d) * s.CooldownJitter * jitter

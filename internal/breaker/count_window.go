@@ -55,6 +55,21 @@ func (w *countWindow) blame(mark int64, n int) bool {
 	return true
 }
 
+func (w *countWindow) merge(d *delta) {
+	for _, o := range d.outcomes {
+		w.add(o&failedBit != 0, o&slowBit != 0)
+	}
+	left := d.blamed
+	for i := w.pushed - 1; left > 0 && i >= max(0, w.pushed-int64(w.size)); i-- {
+		at := i % int64(w.size)
+		if w.slow.get(at) == 1 && w.failed.get(at) == 0 {
+			w.failed.set(at, 1)
+			w.sum.failures++
+			left--
+		}
+	}
+}
+
 func bit(set bool) uint64 {
 	if set {
 		return 1

@@ -17,6 +17,10 @@ const (
 	ReasonOverrideOver    = "override_over" // the time of what a person said is up
 )
 
+// patience is how long a limit that is only just passed waits for what the other
+// replicas have not told yet.
+const patience = 25 * time.Millisecond
+
 // firstGeneration is the generation of a new circuit.
 const firstGeneration = 1
 
@@ -41,9 +45,11 @@ type machine struct {
 	blamed string // the cause of the latest failure
 	// watched are the calls under way that will be slow, the soonest first.
 	watched []*batch
+	windows uint64 // how many there were, for calls that were counted in one
 
 	openUntil time.Duration // while open
 	openFor   time.Duration
+	opened    Counts // what opened it
 
 	episode *episode // nil unless half-open
 
@@ -51,6 +57,15 @@ type machine struct {
 	// muted is until when a shadow circuit does not tell again that it would
 	// have opened: it would be open.
 	muted time.Duration
+
+	// The rest is of a circuit that replicas share.
+	// near is since when a limit is passed by what has been heard, while others
+	// may not have said everything; 0: it is not.
+	near   time.Duration
+	unsent *delta // what the others have not been told; nil where nobody is
+	// newborn: no copy of the circuit was seen when it was made, so that the
+	// first generation stands for the one that was found.
+	newborn bool
 }
 
 // instant is the world as a transition sees it.
@@ -59,6 +74,12 @@ type instant struct {
 	jitter   float64 // in [0, 1)
 	settings *Settings
 	lease    uint64 // the name of a lease that is given; 0: the next number
+	mint     uint64 // the generation that a transition begins; 0: the next number
+	// margin is the share of successes that others may not have told yet, and
+	// tail how many failures in a row were seen by one alone; without a margin
+	// what is known is all there is.
+	margin Rate
+	tail   int
 }
 
 // transition is one move of a machine, for those who are told about it.
@@ -94,7 +115,7 @@ type claim struct {
 }
 
 func newMachine(s *Settings, now time.Duration) machine {
-	return machine{generation: firstGeneration, since: now, backoff: backoff{healthySince: now}, window: newWindow(s.Window)}
+	return machine{generation: firstGeneration, windows: 1, since: now, backoff: backoff{healthySince: now}, window: newWindow(s.Window)}
 }
 
 // acquire decides whether a call may go.
@@ -157,7 +178,7 @@ func lateness(expired bool) Settlement {
 // at its first token goes on as an ordinary call of the closed generation that
 // its episode led to, so that a stream that breaks later is seen (R18).
 func (m *machine) current(c claim) bool {
-	if c.generation == m.generation {
+	if c.generation == m.generation || m.newborn && c.generation == firstGeneration {
 		return true
 	}
 	return c.early && m.state == Closed && c.generation == m.probed
@@ -167,14 +188,16 @@ func (m *machine) current(c claim) bool {
 // it. A success may open, too: it can be the one that makes the rate known, or
 // the first after others have left the window (R24).
 func (m *machine) record(c claim, o Outcome, in instant) *transition {
-	slow, counted := c.slow(o, in), c.timer.leave(m.window)
+	slow, counted := c.slow(o, in), c.timer.leave(m)
 	switch o.Kind {
 	case Success:
 		m.endStreak(in.now)
+		m.unsent.endStreak()
 	case Failure:
 		m.fade(o.Took, in)
 		m.streak.fail(in.now)
 		m.blamed = o.Cause
+		m.unsent.fail(in.now-o.Took, o.Cause)
 	}
 	said := o.Kind != Neutral || slow
 	if said {
@@ -182,6 +205,7 @@ func (m *machine) record(c claim, o Outcome, in instant) *transition {
 	}
 	switch {
 	case o.OpenFor > 0:
+		m.unsent.hint(o)
 		return m.hint(o, in)
 	case !said:
 		return nil
@@ -197,8 +221,12 @@ func (m *machine) count(c claim, failed, slow, counted bool, in instant) {
 	switch {
 	case !counted:
 		m.window.add(failed, slow)
-	case failed && !c.timer.batch.fail():
+		m.unsent.sample(failed, slow)
+	case failed && c.timer.batch.fail(m.window):
+		m.unsent.blame()
+	case failed:
 		m.window.add(failed, false)
+		m.unsent.sample(failed, false)
 	}
 }
 
@@ -218,13 +246,19 @@ func (m *machine) evaluate(in instant) *transition {
 	if m.hushed(in) {
 		return nil
 	}
-	exceeded := s.exceeded(m.window.counts(in.now))
+	seen := m.window.counts(in.now)
+	exceeded := s.exceeded(seen)
+	if !s.streakReached(m.streak.failures) && len(exceeded) == 0 {
+		m.near = 0
+		return nil
+	}
+	if m.waits(seen, in) {
+		return nil
+	}
 	var t *transition
 	switch {
 	case s.streakReached(m.streak.failures):
 		t = m.trip(ReasonConsecutive, m.blamed, in)
-	case len(exceeded) == 0:
-		return nil
 	case exceeded[0] == ReasonFailureRate:
 		t = m.trip(ReasonFailureRate, m.blamed, in)
 	default:
@@ -232,6 +266,22 @@ func (m *machine) evaluate(in instant) *transition {
 	}
 	t.exceeded = exceeded
 	return t
+}
+
+// waits reports whether what others have not told yet could show that no limit
+// is passed. They are given a moment to tell it.
+func (m *machine) waits(n samples, in instant) bool {
+	if in.margin == 0 || in.settings.streakReached(in.tail) {
+		return false
+	}
+	n.calls += n.calls * uint64(in.margin) / uint64(All)
+	if len(in.settings.exceeded(n)) > 0 {
+		return false
+	}
+	if m.near == 0 {
+		m.near = in.now
+	}
+	return elapsed(in.now, m.near) < patience
 }
 
 // unmoved reports whether, as long as the window is steady, a success would
@@ -245,6 +295,7 @@ func (m *machine) unmoved(in instant) bool {
 func (m *machine) adopt(was, s *Settings) {
 	if was.Window != s.Window {
 		m.window = newWindow(s.Window)
+		m.windows++
 	}
 	if s.SlowRate == 0 {
 		m.watched = nil
@@ -334,7 +385,7 @@ func (m *machine) hint(o Outcome, in instant) *transition {
 	case Closed:
 		m.settleBackoff(in)
 	}
-	return m.open(ReasonRetryAfter, o.Cause, d, in.now)
+	return m.open(ReasonRetryAfter, o.Cause, d, in)
 }
 
 // trip opens a closed circuit for its own cooldown.
@@ -348,18 +399,18 @@ func (m *machine) trip(reason, cause string, in instant) *transition {
 
 // cool opens the circuit for its own cooldown at the present step.
 func (m *machine) cool(reason, cause string, in instant) *transition {
-	return m.open(reason, cause, m.backoff.cooldown(in.settings, in.jitter), in.now)
+	return m.open(reason, cause, m.backoff.cooldown(in.settings, in.jitter), in)
 }
 
-func (m *machine) open(reason, cause string, d, now time.Duration) *transition {
-	t := m.move(Open, reason, now)
-	m.cause, m.openFor, m.openUntil = cause, d, later(now, d)
+func (m *machine) open(reason, cause string, d time.Duration, in instant) *transition {
+	t := m.move(Open, reason, in)
+	m.cause, m.openFor, m.openUntil, m.opened = cause, d, later(in.now, d), t.counts
 	t.cause, t.openFor = cause, d
 	return t
 }
 
 func (m *machine) halfOpen(reason string, in instant) *transition {
-	t := m.move(HalfOpen, reason, in.now)
+	t := m.move(HalfOpen, reason, in)
 	m.episode = newEpisode(in.settings, in.now)
 	t.cause = m.cause
 	return t
@@ -367,18 +418,23 @@ func (m *machine) halfOpen(reason string, in instant) *transition {
 
 func (m *machine) close(in instant) *transition {
 	probed := m.generation
-	t := m.move(Closed, ReasonProbeSuccess, in.now)
+	t := m.move(Closed, ReasonProbeSuccess, in)
 	m.cause, m.probed = "", probed
 	m.backoff.healthySince = in.now
 	return t
 }
 
 // move enters a state with everything counted in the old one cleared (R29).
-func (m *machine) move(to State, reason string, now time.Duration) *transition {
-	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts(now)}
-	m.generation, m.state, m.reason, m.since = t.generation, to, reason, now
+func (m *machine) move(to State, reason string, in instant) *transition {
+	t := &transition{from: m.state, to: to, reason: reason, generation: m.generation + 1, counts: m.counts(in.now)}
+	if in.mint > 0 {
+		t.generation = in.mint
+	}
+	m.generation, m.state, m.reason, m.since = t.generation, to, reason, in.now
 	m.streak, m.episode, m.blamed, m.watched = streak{}, nil, "", nil
 	m.window.clear()
+	m.windows++
+	m.near, m.newborn = 0, false
 	m.openUntil, m.openFor, m.muted, m.probed, m.override = 0, 0, 0, 0, override{}
 	return t
 }

@@ -10,10 +10,15 @@ type streak struct {
 
 // fail counts a failure that ended now.
 func (k *streak) fail(now time.Duration) {
+	k.extend(1, now)
+}
+
+// extend counts failures in a row that were seen elsewhere.
+func (k *streak) extend(n int, now time.Duration) {
 	if k.failures == 0 {
 		k.began = now
 	}
-	k.failures++
+	k.failures += n
 	k.last = now
 }
 

@@ -58,5 +58,6 @@ func (c *circuit) closeTab() {
 		n := t.close()
 		c.ended += n
 		c.machine.window.succeed(n)
+		c.machine.unsent.succeed(n)
 	}
 }

@@ -9,7 +9,8 @@ import (
 // of their buckets, the zero of its clock.
 type timeWindow struct {
 	width   time.Duration
-	current int64 // number of the bucket that is filled now
+	origin  time.Duration // what the clock of the buckets is ahead of ours
+	current int64         // number of the bucket that is filled now
 	buckets []bucket
 	sum     samples // of all buckets
 }
@@ -18,8 +19,21 @@ type timeWindow struct {
 type bucket struct{ calls, failures, slow uint32 }
 
 func newTimeWindow(span time.Duration, buckets int) *timeWindow {
-	width := (span-1)/time.Duration(buckets) + 1
-	return &timeWindow{width: width, buckets: make([]bucket, buckets)}
+	return &timeWindow{width: Window{Span: span, Buckets: buckets}.width(), buckets: make([]bucket, buckets)}
+}
+
+// rewind makes the newest bucket that of a time before it, when the clock was
+// set back.
+func (w *timeWindow) rewind(now time.Duration) {
+	back := w.current - w.number(now)
+	if back <= 0 {
+		return
+	}
+	was := *w
+	w.buckets, w.current = make([]bucket, len(was.buckets)), was.current-back
+	for age := range min(int64(len(was.buckets)), w.current+1) {
+		*w.bucket(w.current - age) = *was.bucket(was.current - age)
+	}
 }
 
 func (w *timeWindow) slide(now time.Duration) {
@@ -28,13 +42,15 @@ func (w *timeWindow) slide(now time.Duration) {
 		w.sum = w.sum.without(*w.bucket(w.current))
 		*w.bucket(w.current) = bucket{}
 	}
-	w.current = max(w.current, int64(now/w.width))
+	w.current = max(w.current, w.number(now))
 }
 
 // behind is how many buckets have to make room for those up to now.
 func (w *timeWindow) behind(now time.Duration) int64 {
-	return min(max(0, int64(now/w.width)-w.current), int64(len(w.buckets)))
+	return min(max(0, w.number(now)-w.current), int64(len(w.buckets)))
 }
+
+func (w *timeWindow) number(now time.Duration) int64 { return int64(later(now, w.origin) / w.width) }
 
 func (w *timeWindow) bucket(number int64) *bucket {
 	return &w.buckets[number%int64(len(w.buckets))]
@@ -77,6 +93,31 @@ func (w *timeWindow) blame(mark int64, _ int) bool {
 	return true
 }
 
+func (w *timeWindow) merge(d *delta) {
+	b := w.bucket(w.current)
+	was := *b
+	b.calls = saturating(b.calls, d.calls, math.MaxUint32)
+	b.failures = saturating(b.failures, d.failures, b.calls)
+	b.slow = saturating(b.slow, d.slow, b.calls)
+	w.sum = w.sum.without(was).with(*b)
+	left := d.blamed
+	for i := range int64(len(w.buckets)) {
+		if w.current < i {
+			return
+		}
+		b := w.bucket(w.current - i)
+		n := min(left, uint64(b.calls-b.failures))
+		b.failures += uint32(n)
+		w.sum.failures += n
+		left -= n
+	}
+}
+
+// saturating adds n and stops at most (R28).
+func saturating(to uint32, n uint64, most uint32) uint32 {
+	return to + uint32(min(n, uint64(most-to)))
+}
+
 func (w *timeWindow) counts(now time.Duration) samples {
 	sum := w.sum
 	for i := range w.behind(now) {
@@ -86,7 +127,7 @@ func (w *timeWindow) counts(now time.Duration) samples {
 }
 
 func (w *timeWindow) steady() time.Duration {
-	return later(time.Duration(w.current)*w.width, w.width)
+	return later(time.Duration(w.current)*w.width, w.width) - w.origin
 }
 
 func (w *timeWindow) forgotten(now time.Duration) bool { return w.counts(now).calls == 0 }
@@ -94,6 +135,10 @@ func (w *timeWindow) forgotten(now time.Duration) bool { return w.counts(now).ca
 func (w *timeWindow) clear() {
 	clear(w.buckets)
 	w.sum = samples{}
+}
+
+func (n samples) with(b bucket) samples {
+	return samples{calls: n.calls + uint64(b.calls), failures: n.failures + uint64(b.failures), slow: n.slow + uint64(b.slow)}
 }
 
 func (n samples) without(b bucket) samples {

@@ -21,7 +21,7 @@ func (s *stopwatch) stop(now time.Duration) {
 		return
 	}
 	s.stopped, s.late = true, s.over(now)
-	if s.batch != nil && s.batch.window == nil {
+	if s.batch != nil && s.batch.window == 0 {
 		s.batch.running--
 		s.batch = nil
 	}
@@ -49,7 +49,7 @@ func (s *stopwatch) over(now time.Duration) bool {
 type batch struct {
 	due     time.Duration // the end of that bucket
 	running int
-	window  window // in which they were counted; nil: they were not
+	window  uint64 // number of the one in which they were counted; 0: they were not
 	mark    int64  // of the first of them there
 	blamed  int    // of them, those that have failed since
 }
@@ -59,7 +59,7 @@ func (s *Settings) grain() time.Duration {
 	if s.Window.Calls > 0 {
 		return time.Second
 	}
-	return (s.Window.Span-1)/time.Duration(s.Window.Buckets) + 1
+	return s.Window.width()
 }
 
 // watch joins a call that will be slow after the time to those that will be at
@@ -102,27 +102,29 @@ func (m *machine) overdue(in instant) *transition {
 }
 
 func (m *machine) countLate(b *batch) {
-	b.window, b.mark = m.window, m.window.add(false, true)
+	b.window, b.mark = m.windows, m.window.add(false, true)
+	m.unsent.sample(false, true)
 	for range b.running - 1 {
 		m.window.add(false, true)
+		m.unsent.sample(false, true)
 	}
 }
 
 // leave takes a call that has ended out of its batch, and reports whether it
 // was counted as slow in the window before.
-func (s *stopwatch) leave(w window) bool {
+func (s *stopwatch) leave(m *machine) bool {
 	if s == nil || s.batch == nil {
 		return false
 	}
 	s.batch.running--
-	return s.batch.window == w
+	return s.batch.window == m.windows
 }
 
 // fail makes a failure of the slow call that was counted before. It returns
 // false when the window shows it no more.
-func (b *batch) fail() bool {
+func (b *batch) fail(w window) bool {
 	b.blamed++
-	return b.window.blame(b.mark, b.blamed-1)
+	return w.blame(b.mark, b.blamed-1)
 }
 
 // watch is the slow path of Permit.SlowAfter.

@@ -17,6 +17,9 @@ type Window struct {
 	Buckets int
 }
 
+// width is that of a bucket.
+func (w Window) width() time.Duration { return (w.Span-1)/time.Duration(w.Buckets) + 1 }
+
 // window counts outcomes and forgets them as time passes or others follow. An
 // outcome belongs to the time at which its call ended, not began.
 type window interface {
@@ -31,6 +34,8 @@ type window interface {
 	blame(mark int64, n int) bool
 	// counts are what it shows at a time, at or after the last slide.
 	counts(now time.Duration) samples
+	// merge adds what was seen elsewhere to what it holds now.
+	merge(d *delta)
 	// steady is until when it forgets nothing but to make room.
 	steady() time.Duration
 	// forgotten reports whether what it holds has no meaning any more once
