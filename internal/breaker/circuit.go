@@ -20,12 +20,19 @@ type circuit struct {
 	rejected atomic.Uint64
 	tally    tally
 
+	// Of a circuit that is shared; id and index name it in the store.
+	id, index      string
+	packed         atomic.Pointer[string] // its settings, as the store wants them
+	queued, wanted atomic.Bool            // to be flushed; to be asked for
+
 	mu       sync.Mutex
 	machine  machine
 	version  uint64    // of the policy in force
 	off      bool      // that policy does not enable the circuit
 	settings *Settings // of the last policy that did
-	ended    uint64    // calls that were counted, over the life of the circuit
+	mode     Mode
+	link     link
+	ended    uint64 // calls that were counted, over the life of the circuit
 	idle     idleness
 }
 
@@ -61,13 +68,22 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if w&off != 0 {
 		return nil
 	}
+	if c.shares() {
+		return c.acquireShared(p)
+	}
+	return c.acquireLocally(p, 0)
+}
+
+// acquireLocally decides by what is known here. A lease that it gives gets the
+// name; 0: the next number.
+func (c *circuit) acquireLocally(p *Permit, lease uint64) error {
 	now := c.registry.now()
 	if g := c.gate.Load(); g != nil && now < g.until {
 		c.rejected.Add(1)
 		return g.refusal(c.key, now)
 	}
 
-	in := c.lock(instant{now: now, jitter: c.registry.jitter()})
+	in := c.lock(instant{now: now, jitter: c.registry.jitter(), lease: lease})
 	defer c.mu.Unlock()
 	c.catchUp(in)
 	d, t := c.machine.acquire(in)
@@ -79,12 +95,17 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if d.probe {
 		c.tally.probes.Add(1)
 	}
-	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, lease: d.lease}
+	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, lease: d.lease, own: c.mode != Local}
 	return nil
 }
 
 // verdict settles a probe whose call goes on. The call is counted when it ends.
 func (c *circuit) verdict(cl claim, k Kind) Settlement {
+	if c.shares() {
+		if s, ok := c.settleShared(cl, Outcome{Kind: k}); ok {
+			return s
+		}
+	}
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
 	if c.unruled() {
@@ -105,6 +126,20 @@ func (c *circuit) within(cl claim, d time.Duration) {
 
 // settle is the slow path of Permit.Done.
 func (c *circuit) settle(cl claim, o Outcome) Settlement {
+	if cl.probe && c.shares() {
+		if s, ok := c.settleShared(cl, o); ok {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.count(cl, s, o.Kind)
+			return s
+		}
+	}
+	s := c.settleHere(cl, o)
+	c.tell()
+	return s
+}
+
+func (c *circuit) settleHere(cl claim, o Outcome) Settlement {
 	in := c.registry.instant()
 	if o.At > 0 {
 		in.now = o.At
@@ -174,13 +209,21 @@ func (c *circuit) lock(in instant) instant {
 	c.mu.Lock()
 	c.closeTab()
 	in.settings = c.settings
+	if c.mode != Local {
+		in.mint = newLease()
+	}
 	return in
 }
 
 // apply makes a transition known: to the counters, to the fast path, to those
 // who listen and to the sweeper. The caller holds mu.
 func (c *circuit) apply(t *transition) {
-	if t != nil {
+	switch {
+	case t == nil:
+	case c.mode != Local && c.registry.replica.up():
+		c.link.ahead = append(c.link.ahead, t)
+	default:
+		c.link.alone = c.mode != Local
 		c.registry.tell(c.key, t)
 	}
 	c.move(t)
@@ -207,8 +250,23 @@ func (c *circuit) publish() {
 	} else if c.settings.SlowRate > 0 {
 		w |= watched
 	}
+	if c.mode != Local {
+		w |= shared
+		c.countUnwell(w)
+	}
+	if c.mode == Strict {
+		w |= strict
+	}
 	c.publishGate()
 	c.word.Store(uint64(w))
+}
+
+// countUnwell counts the circuits that are shared and not closed.
+func (c *circuit) countUnwell(w word) {
+	was := c.look()&shared != 0 && c.look().state() != Closed
+	if is := w.state() != Closed; is != was {
+		c.registry.replica.unwell.Add(int64(bit(is)) - int64(bit(was)))
+	}
 }
 
 func (c *circuit) publishGate() {
@@ -269,6 +327,11 @@ func truth(s State, wait time.Duration) time.Duration {
 // command is the shell around machine.command. It returns false when the
 // circuit has been let go, so that another stands for its key.
 func (c *circuit) command(cmd Command) (bool, error) {
+	if c.shares() {
+		if done, err := c.commandShared(cmd); done {
+			return true, err
+		}
+	}
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
 	if c.look()&evicted != 0 {
@@ -301,6 +364,7 @@ func (c *circuit) adopt(p *policy) {
 			c.machine.adopt(c.settings, s)
 			c.settings = s
 		}
+		c.bind()
 		c.publish()
 	}
 }

@@ -50,7 +50,7 @@ func TestCommands(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			setup(t, with(tt.change)).play(tt.script)
+			everywhere(t, with(tt.change), func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

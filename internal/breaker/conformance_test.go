@@ -82,7 +82,7 @@ func TestConformance(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			setup(t, s).play(tt.script)
+			everywhere(t, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestReference(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			setup(t, s).play(tt.script)
+			everywhere(t, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

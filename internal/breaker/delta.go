@@ -10,6 +10,7 @@ type delta struct {
 	calls, failures, slow uint64
 	blamed                uint64        // failures among slow calls that were told before
 	tail                  uint64        // failures in a row at its end
+	row                   uint64        // the same, with those that were told before
 	broken                bool          // a success came before them
 	began                 time.Duration // of the call that may have continued a streak, by our clock
 	reach                 time.Duration // the same, as how long ago, once it is told
@@ -17,7 +18,6 @@ type delta struct {
 	openFor               time.Duration // the longest hint
 	outcomes              []byte        // for a window of calls: the last ones, in order
 	keep                  int           // how many of them; 0: none
-	since                 time.Duration // when the first of it was seen
 }
 
 // The bits of an outcome.
@@ -25,6 +25,13 @@ const (
 	failedBit = 1
 	slowBit   = 2
 )
+
+// restart forgets what was seen in another generation.
+func (d *delta) restart(generation uint64) {
+	if d != nil {
+		*d = delta{generation: generation, keep: d.keep}
+	}
+}
 
 // empty reports whether there is nothing to tell.
 func (d *delta) empty() bool {
@@ -49,7 +56,7 @@ func (d *delta) succeed(n uint64) {
 
 func (d *delta) endStreak() {
 	if d != nil {
-		d.broken, d.tail = true, 0
+		d.broken, d.tail, d.row = true, 0, 0
 	}
 }
 
@@ -62,6 +69,7 @@ func (d *delta) fail(began time.Duration, cause string) {
 		d.began = began
 	}
 	d.tail++
+	d.row++
 	d.cause = cause
 }
 
@@ -111,7 +119,7 @@ func (m *machine) merge(d *delta, in instant) *transition {
 	}
 	m.window.slide(in.now)
 	m.window.merge(d)
-	in.tail = int(d.tail)
+	in.row = int(d.row)
 	switch {
 	case d.openFor > 0:
 		return m.hint(Outcome{Kind: Failure, Cause: d.cause, OpenFor: d.openFor}, in)

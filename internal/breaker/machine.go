@@ -15,6 +15,7 @@ const (
 	ReasonHalfOpenTimeout = "half_open_timeout"
 	ReasonOperator        = "operator"      // a person said so
 	ReasonOverrideOver    = "override_over" // the time of what a person said is up
+	ReasonSharedState     = "shared_state"  // what all replicas know replaces what one had found alone
 )
 
 // patience is how long a limit that is only just passed waits for what the other
@@ -76,10 +77,10 @@ type instant struct {
 	lease    uint64 // the name of a lease that is given; 0: the next number
 	mint     uint64 // the generation that a transition begins; 0: the next number
 	// margin is the share of successes that others may not have told yet, and
-	// tail how many failures in a row were seen by one alone; without a margin
+	// row how many failures in a row were seen by one alone; without a margin
 	// what is known is all there is.
 	margin Rate
-	tail   int
+	row    int
 }
 
 // transition is one move of a machine, for those who are told about it.
@@ -111,6 +112,7 @@ type claim struct {
 	probe      bool
 	lease      uint64     // of a probe
 	early      bool       // the first token was the verdict of this probe
+	own        bool       // a replica gave it without the store
 	timer      *stopwatch // nil: nobody asks whether the call is slow
 }
 
@@ -271,7 +273,7 @@ func (m *machine) evaluate(in instant) *transition {
 // waits reports whether what others have not told yet could show that no limit
 // is passed. They are given a moment to tell it.
 func (m *machine) waits(n samples, in instant) bool {
-	if in.margin == 0 || in.settings.streakReached(in.tail) {
+	if in.margin == 0 || in.settings.streakReached(in.row) {
 		return false
 	}
 	n.calls += n.calls * uint64(in.margin) / uint64(All)
@@ -435,6 +437,9 @@ func (m *machine) move(to State, reason string, in instant) *transition {
 	m.window.clear()
 	m.windows++
 	m.near, m.newborn = 0, false
+	if to.counts() {
+		m.unsent.restart(m.generation)
+	}
 	m.openUntil, m.openFor, m.muted, m.probed, m.override = 0, 0, 0, 0, override{}
 	return t
 }

@@ -351,7 +351,7 @@ func (m *model) watch(p *modelPermit, after time.Duration) {
 	}
 	width := time.Second
 	if m.s.Window.Calls == 0 {
-		width = time.Duration(math.Ceil(float64(m.s.Window.Span) / float64(m.s.Window.Buckets)))
+		width = bucketWidth(m.s.Window)
 	}
 	due := ((m.now+after)/width + 1) * width
 	for _, h := range m.herds {

@@ -15,6 +15,7 @@ type Permit struct {
 	lease   uint64   // of a probe
 	probe   bool
 	early   bool
+	own     bool       // given without the store
 	timer   *stopwatch // nil unless the circuit watches for slow calls
 	done    atomic.Bool
 }
@@ -83,7 +84,7 @@ func (p *Permit) Done(o Outcome) Settlement {
 		c.tally.doubleDone.Add(1)
 		return Ignored
 	}
-	if o.OpenFor <= 0 && p.timer == nil {
+	if o.OpenFor <= 0 && p.timer == nil && p.word&strict == 0 {
 		switch {
 		case o.Kind == Success && c.onTab(p.word, &o):
 			return Applied
@@ -96,5 +97,5 @@ func (p *Permit) Done(o Outcome) Settlement {
 }
 
 func (p *Permit) claim() claim {
-	return claim{generation: p.word.generation(), probe: p.probe, lease: p.lease, early: p.early, timer: p.timer}
+	return claim{generation: p.word.generation(), probe: p.probe, lease: p.lease, early: p.early, own: p.own, timer: p.timer}
 }

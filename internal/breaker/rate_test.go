@@ -93,8 +93,8 @@ func TestRateConformance(t *testing.T) {
 		// Both.
 		{"a streak opens before there are calls for a rate", defaults(), "FFFFF open by=consecutive rate=?"},
 		{"a rate opens where no streak is", defaults(), "SFFSFFSFFS open by=failure_rate c=0 n=10 f=6"},
-		{"R27 a streak is remembered for two windows", with(func(s *breaker.Settings) { s.Cooldown = time.Second }), "F +60s F c=2 +60s c=2 +1ns c=0 F c=1"},
-		{"R27 or for two cooldowns", with(func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 20} }), "F +60s F c=2 +60s c=2 +1ns c=0 F c=1"},
+		{"R27 a streak is remembered for two windows", with(func(s *breaker.Settings) { s.Cooldown = time.Second }), "F +60s F c=2 +60s c=2 +1us c=0 F c=1"},
+		{"R27 or for two cooldowns", with(func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 20} }), "F +60s F c=2 +60s c=2 +1us c=0 F c=1"},
 		{"both at once are one transition", with(func(s *breaker.Settings) { s.FailureThreshold = 10 }), "F/10 open by=consecutive n=10 c=10"},
 
 		// What clears a window (R29).
@@ -107,7 +107,7 @@ func TestRateConformance(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			setup(t, tt.settings).play(tt.script)
+			everywhere(t, tt.settings, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,17 @@ type Config struct {
 	// outside of all locks, so that it may call back. While it is slow events
 	// wait, and when too many do they are dropped and counted. May be nil.
 	OnEvent func(Event)
+	// Store is where circuits are shared with other replicas whose settings say
+	// so; nil: nowhere.
+	Store Store
+	// StoreTimeout is the longest that a step of the store may take; 0 means
+	// DefaultStoreTimeout. StoreClock replaces its clock, in microseconds; nil
+	// means its own.
+	StoreTimeout time.Duration
+	StoreClock   func() int64
+	// OnStoreBack is told when the store is there again after it was away; nil:
+	// nobody is. It must not block.
+	OnStoreBack func()
 	// Now returns the monotonic time since some start; nil means the real one.
 	Now func() time.Duration
 	// Jitter returns a number in [0, 1); nil means a random one.
@@ -31,6 +43,9 @@ type Registry struct {
 	now     func() time.Duration
 	jitter  func() float64
 	onEvent func(Event)
+
+	replica     *replica // nil: there is no store
+	onStoreBack func()
 
 	policy   atomic.Pointer[policy]
 	circuits sync.Map // string → *circuit
@@ -54,11 +69,13 @@ type policy struct {
 
 func (p *policy) of(key string) *Settings {
 	s := p.settings(key)
-	if shared, ok := p.shared.Load(s); ok {
-		return shared.(*Settings)
+	if known, ok := p.shared.Load(s); ok {
+		return known.(*Settings)
 	}
-	shared, _ := p.shared.LoadOrStore(s, &s)
-	return shared.(*Settings)
+	kept := new(Settings)
+	*kept = s
+	known, _ := p.shared.LoadOrStore(s, kept)
+	return known.(*Settings)
 }
 
 // New returns a registry without circuits. Until it is started it works, but
@@ -76,6 +93,9 @@ func New(cfg Config) *Registry {
 	if r.jitter == nil {
 		r.jitter = rand.Float64
 	}
+	if cfg.Store != nil {
+		r.replica, r.onStoreBack = newReplica(r, cfg), cfg.OnStoreBack
+	}
 	r.sweepAt.Store(int64(forever))
 	r.policy.Store(&policy{settings: cfg.Settings})
 	return r
@@ -89,9 +109,28 @@ func (r *Registry) Start() {
 		return
 	}
 	r.run(func() { r.sweepUntil(r.stop) })
-	if r.onEvent != nil {
-		r.run(func() { r.outbox.deliver(r.onEvent, r.stop) })
+	if s := r.replica; s != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		s.listens = cancel
+		r.run(func() { s.serve(r.stop) })
+		r.run(func() { s.listen(ctx) })
 	}
+	if r.onEvent != nil {
+		sources := slices.Clone(r.running)
+		r.run(func() { r.outbox.deliver(r.onEvent, allOf(sources)) })
+	}
+}
+
+// allOf is closed when all are.
+func allOf(all []<-chan struct{}) <-chan struct{} {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, one := range all {
+			<-one
+		}
+	}()
+	return closed
 }
 
 func (r *Registry) run(work func()) {
@@ -110,6 +149,9 @@ func (r *Registry) Stop(ctx context.Context) error {
 	if !r.stopped {
 		r.stopped = true
 		close(r.stop)
+		if r.replica != nil && r.replica.listens != nil {
+			r.replica.listens()
+		}
 	}
 	running := r.running
 	r.mu.Unlock()
@@ -178,8 +220,12 @@ func (r *Registry) circuit(key string) *circuit {
 		return c.(*circuit)
 	}
 	p := r.policy.Load()
-	made, _ := r.circuits.LoadOrStore(key, newCircuit(r, key, p, r.now()))
+	fresh := newCircuit(r, key, p, r.now())
+	made, found := r.circuits.LoadOrStore(key, fresh)
 	c := made.(*circuit)
+	if !found {
+		c.share()
+	}
 	// A Reconfigure since then may have walked past before it was stored.
 	if latest := r.policy.Load(); latest != p {
 		c.adopt(latest)

@@ -40,7 +40,7 @@ func TestTransitions(t *testing.T) {
 			t.Parallel()
 			s := with(func(s *breaker.Settings) { s.FailureRate = 0 })
 			tt.change(&s)
-			setup(t, s).play(tt.script)
+			everywhere(t, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

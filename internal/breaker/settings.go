@@ -16,6 +16,8 @@ const (
 type Settings struct {
 	// Enabled false admits every call and records nothing.
 	Enabled bool
+	// Store says with whom the circuit is shared, where the registry has a store.
+	Store Mode
 
 	// FailureThreshold is the number of failures in a row that opens (T1); 0
 	// means that no streak does.

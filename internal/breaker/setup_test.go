@@ -62,17 +62,30 @@ type rig struct {
 
 func setup(t *testing.T, s breaker.Settings) *rig {
 	t.Helper()
+	return setupOn(t, s, nil)
+}
+
+// setupOn is setup with a store, whose clock is that of the test, too.
+func setupOn(t *testing.T, s breaker.Settings, store breaker.Store) *rig {
+	t.Helper()
 	if err := s.Validate(); err != nil {
 		t.Fatalf("the settings of the test are invalid: %v", err)
 	}
 	g := &rig{t: t, permits: map[string]*breaker.Permit{}}
 	g.Registry = breaker.New(breaker.Config{
-		Settings: always(s),
-		Now:      func() time.Duration { return time.Duration(g.now.Load()) },
-		Jitter:   func() float64 { return 0.5 },
+		Settings:     always(s),
+		Now:          func() time.Duration { return time.Duration(g.now.Load()) },
+		Jitter:       func() float64 { return 0.5 },
+		Store:        store,
+		StoreTimeout: time.Minute,
+		StoreClock:   func() int64 { return storeEpoch + time.Duration(g.now.Load()).Microseconds() },
 	})
 	return g
 }
+
+// storeEpoch is what the clock of a store shows when a test begins: a time at
+// which buckets of every width in the tests begin.
+const storeEpoch = 3_333_334 * 540_000_000
 
 func (g *rig) advance(d time.Duration) { g.now.Add(int64(d)) }
 
@@ -140,6 +153,7 @@ func (g *rig) play(script string) {
 		if err := g.step(word); err != nil {
 			g.t.Fatalf("step %d (%s) of %q: %v", i+1, word, script, err)
 		}
+		breaker.Flush(g.Registry)
 	}
 }
 

@@ -63,9 +63,10 @@ func TestSlowCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := setup(t, with(tt.change))
-			g.slow = tt.after
-			g.play(tt.script)
+			everywhere(t, with(tt.change), func(g *rig) {
+				g.slow = tt.after
+				g.play(tt.script)
+			})
 		})
 	}
 }

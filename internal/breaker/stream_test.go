@@ -36,7 +36,7 @@ func TestFirstTokenSettlesAProbe(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			setup(t, with(tt.change)).play(tt.script)
+			everywhere(t, with(tt.change), func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

@@ -46,14 +46,22 @@ func (r *Registry) sweepUntil(stop <-chan struct{}) {
 // the next is due.
 func (r *Registry) tend() time.Duration {
 	next := idleEvery
+	var kept []renewal
 	for _, v := range r.circuits.Range {
 		c := v.(*circuit)
 		if c.look().state() == HalfOpen {
-			next = min(next, max(c.tend()/beatsPerLease, shortestBeat))
+			lease, held := c.tend()
+			next = min(next, max(lease/beatsPerLease, shortestBeat))
+			if len(held) > 0 {
+				kept = append(kept, renewal{c, held})
+			}
 		}
 		if due := time.Duration(c.due.Load()); due != forever {
 			next = min(next, max(c.overdue(due), shortestBeat))
 		}
+	}
+	if len(kept) > 0 {
+		r.replica.renew(kept)
 	}
 	return next
 }
@@ -65,6 +73,7 @@ func (c *circuit) overdue(due time.Duration) time.Duration {
 	if in.now < due {
 		return due - in.now
 	}
+	defer c.tell()
 	in = c.lock(in)
 	defer c.mu.Unlock()
 	c.catchUp(in)
@@ -72,12 +81,19 @@ func (c *circuit) overdue(due time.Duration) time.Duration {
 	return min(idleEvery, elapsed(time.Duration(c.due.Load()), in.now))
 }
 
-// tend returns how long the leases are that it renewed.
-func (c *circuit) tend() time.Duration {
+// tend returns how long the leases are that it renewed, and those that the store
+// has to renew: where it is there, it alone ends an episode.
+func (c *circuit) tend() (time.Duration, packer) {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
+	if c.shares() {
+		if e := c.machine.episode; e != nil {
+			return c.settings.Lease, e.leases(in.now)
+		}
+		return c.settings.Lease, nil
+	}
 	c.apply(c.machine.tend(in))
-	return c.settings.Lease
+	return c.settings.Lease, nil
 }
 
 func (r *Registry) evictIdle() {
@@ -98,6 +114,12 @@ func (c *circuit) evictIfIdle() {
 	}
 	if elapsed(in.now, c.idle.since) < c.settings.IdleTTL || !c.machine.pristine(in) {
 		return
+	}
+	if c.mode != Local {
+		if !c.machine.unsent.quiet() {
+			return
+		}
+		c.registry.replica.inGroup[groupOf(c.key)].Add(-1)
 	}
 	c.word.Store(uint64(c.look() | evicted))
 	c.registry.circuits.CompareAndDelete(c.key, c)

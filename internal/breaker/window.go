@@ -17,8 +17,11 @@ type Window struct {
 	Buckets int
 }
 
-// width is that of a bucket.
-func (w Window) width() time.Duration { return (w.Span-1)/time.Duration(w.Buckets) + 1 }
+// width is that of a bucket, in whole microseconds, rounded up.
+func (w Window) width() time.Duration {
+	const unit = time.Microsecond
+	return ((w.Span-1)/(time.Duration(w.Buckets)*unit) + 1) * unit
+}
 
 // window counts outcomes and forgets them as time passes or others follow. An
 // outcome belongs to the time at which its call ended, not began.

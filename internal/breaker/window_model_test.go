@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -30,16 +31,19 @@ func recountWindow(w Window, past []ending, now time.Duration) samples {
 	return n
 }
 
+// bucketWidth is in whole microseconds, rounded up.
+func bucketWidth(w Window) time.Duration {
+	us := math.Ceil(float64(w.Span) / float64(w.Buckets) / float64(time.Microsecond))
+	return time.Duration(us) * time.Microsecond
+}
+
 // visible reports whether a window shows the outcome that is the n-th from the
 // end of its list and happened at a time.
 func visible(w Window, n int, at, now time.Duration) bool {
 	if w.Calls > 0 {
 		return n <= w.Calls
 	}
-	width := w.Span / time.Duration(w.Buckets)
-	if w.Span%time.Duration(w.Buckets) != 0 {
-		width++
-	}
+	width := bucketWidth(w)
 	return now/width-at/width < time.Duration(w.Buckets)
 }
 

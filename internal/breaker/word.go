@@ -15,6 +15,10 @@ const (
 	// watched: the settings judge calls by how long they take, so that their
 	// permits want to know.
 	watched word = 1 << 5
+	// shared: other replicas know of the circuit, too.
+	shared word = 1 << 6
+	// strict: nothing is done without asking them.
+	strict word = 1 << 7
 
 	generationShift = 8
 )
@@ -28,7 +32,10 @@ func (w word) generation() uint64 { return uint64(w >> generationShift) }
 const admitting = 1<<Closed | 1<<Disabled | 1<<Shadow
 
 // admits reports whether a call may go without a closer look (R1).
-func (w word) admits() bool { return w&off == 0 && admitting>>(w&stateBits)&1 == 1 }
+func (w word) admits() bool { return w&(off|strict) == 0 && admitting>>(w&stateBits)&1 == 1 }
+
+// passes is admits for whoever has asked the others.
+func (w word) passes() bool { return (w &^ strict).admits() }
 
 // granted is the word as a permit keeps it: what it is about, not how it is
 // doing.
