@@ -134,12 +134,17 @@ func (c *circuit) settle(cl claim, o Outcome) Settlement {
 			return s
 		}
 	}
-	s := c.settleHere(cl, o)
+	if c.look()&strict != 0 && c.registry.now() >= time.Duration(c.due.Load()) {
+		c.settleDue() // one thing after the other
+	}
+	s, c := c.settleHere(cl, o)
 	c.tell()
 	return s
 }
 
-func (c *circuit) settleHere(cl claim, o Outcome) Settlement {
+// settleHere settles without asking anybody, and returns the circuit that it
+// counts for.
+func (c *circuit) settleHere(cl claim, o Outcome) (Settlement, *circuit) {
 	in := c.registry.instant()
 	if o.At > 0 {
 		in.now = o.At
@@ -148,20 +153,20 @@ func (c *circuit) settleHere(cl claim, o Outcome) Settlement {
 	defer cl.timer.end(in.now)
 	if c.look()&evicted == 0 {
 		defer c.mu.Unlock()
-		return c.settleLocked(cl, o, in)
+		return c.settleLocked(cl, o, in), c
 	}
 	current := c.machine.current(cl)
 	c.mu.Unlock()
 	if !current {
 		c.tally.stale.Add(1)
-		return Stale
+		return Stale, c
 	}
 	// An evicted circuit had nothing to remember, so that one made anew stands
 	// for it as long as it has not moved.
 	next := c.registry.circuit(c.key)
 	in = next.lock(in)
 	defer next.mu.Unlock()
-	return next.settleLocked(claim{generation: firstGeneration, timer: cl.timer}, o, in)
+	return next.settleLocked(claim{generation: firstGeneration, timer: cl.timer}, o, in), next
 }
 
 func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
@@ -324,10 +329,20 @@ func truth(s State, wait time.Duration) time.Duration {
 	return wholeSeconds(wait)
 }
 
+// settleDue does what time alone has made due, and tells it.
+func (c *circuit) settleDue() {
+	defer c.tell()
+	in := c.lock(c.registry.instant())
+	defer c.mu.Unlock()
+	c.catchUp(in)
+	c.publishDue()
+}
+
 // command is the shell around machine.command. It returns false when the
 // circuit has been let go, so that another stands for its key.
 func (c *circuit) command(cmd Command) (bool, error) {
 	if c.shares() {
+		c.settleDue()
 		if done, err := c.commandShared(cmd); done {
 			return true, err
 		}
@@ -407,7 +422,7 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 	if c.settings.SlowRate == 0 {
 		s.SlowRate = nil
 	}
-	if m.state == Closed && m.streak.faded(now, 0, c.settings.memory()) {
+	if m.state.counts() && m.streak.faded(now, 0, c.settings.memory()) {
 		s.ConsecutiveFailures = 0
 	}
 }

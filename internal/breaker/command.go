@@ -65,7 +65,7 @@ func (m *machine) command(c Command, in instant) (*transition, *IllegalTransitio
 			return nil, nil
 		}
 		t = m.move(Closed, ReasonOperator, in)
-		m.cause, m.backoff = "", backoff{healthySince: in.now}
+		m.cause, m.backoff.step = "", 0
 	case to == HalfOpen && m.state == Open:
 		t = m.halfOpen(ReasonOperator, in)
 	case to == HalfOpen && m.state != HalfOpen:
@@ -138,7 +138,7 @@ func (m *machine) imagine(reason, cause string, d time.Duration, in instant) *tr
 		from: Shadow, to: Shadow, reason: reason, cause: cause,
 		generation: m.generation, counts: m.counts(in.now), openFor: d,
 	}
-	m.muted = later(in.now, d)
+	m.muted, m.backoff.healthySince = later(in.now, d), in.now
 	m.streak, m.blamed = streak{}, ""
 	m.window.clear()
 	m.windows++

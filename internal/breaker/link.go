@@ -274,10 +274,10 @@ func (m *machine) inherit(was *machine, first bool) {
 	m.unsent = was.unsent
 	same := m.generation == was.generation
 	m.newborn = same && was.newborn ||
-		m.state == Closed && was.state == Closed && was.generation == firstGeneration && (first || was.newborn)
-	m.windows = was.windows + 1
+		first && m.state == Closed && was.state == Closed && was.generation == firstGeneration && m.since < was.since
+	m.windows, m.shape = was.windows+1, was.windows+1
 	if same || m.newborn {
-		m.windows, m.watched = was.windows, was.watched
+		m.windows, m.shape, m.watched = was.windows, was.shape, was.watched
 	}
 	if m.episode == nil || was.episode == nil {
 		return
@@ -324,6 +324,7 @@ func (c *circuit) lost(in instant) {
 		c.rejoin(Closed, in)
 		fresh := newMachine(c.settings, in.now)
 		fresh.generation, fresh.unsent, fresh.windows = in.mint, &delta{generation: in.mint, keep: m.unsent.keep}, m.windows+1
+		fresh.shape = fresh.windows
 		*m = fresh
 		c.publish()
 		c.publishDue()

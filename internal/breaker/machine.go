@@ -46,7 +46,9 @@ type machine struct {
 	blamed string // the cause of the latest failure
 	// watched are the calls under way that will be slow, the soonest first.
 	watched []*batch
-	windows uint64 // how many there were, for calls that were counted in one
+	// windows is how many there were, for calls that were counted in one; those
+	// that were counted in one since the shape was another are not counted again.
+	windows, shape uint64
 
 	openUntil time.Duration // while open
 	openFor   time.Duration
@@ -117,7 +119,7 @@ type claim struct {
 }
 
 func newMachine(s *Settings, now time.Duration) machine {
-	return machine{generation: firstGeneration, windows: 1, since: now, backoff: backoff{healthySince: now}, window: newWindow(s.Window)}
+	return machine{generation: firstGeneration, windows: 1, shape: 1, since: now, backoff: backoff{healthySince: now}, window: newWindow(s.Window)}
 }
 
 // acquire decides whether a call may go.
@@ -224,7 +226,7 @@ func (m *machine) count(c claim, failed, slow, counted bool, in instant) {
 	case !counted:
 		m.window.add(failed, slow)
 		m.unsent.sample(failed, slow)
-	case failed && c.timer.batch.fail(m.window):
+	case failed && c.timer.batch.fail(m):
 		m.unsent.blame()
 	case failed:
 		m.window.add(failed, false)
@@ -296,12 +298,18 @@ func (m *machine) unmoved(in instant) bool {
 // unless the window has another shape (R45).
 func (m *machine) adopt(was, s *Settings) {
 	if was.Window != s.Window {
-		m.window = newWindow(s.Window)
-		m.windows++
+		m.reform(s)
 	}
 	if s.SlowRate == 0 {
 		m.watched = nil
 	}
+}
+
+// reform begins an empty window of another shape.
+func (m *machine) reform(s *Settings) {
+	m.window = newWindow(s.Window)
+	m.windows++
+	m.shape = m.windows
 }
 
 // judge counts the verdict of a probe (T12–T15, R35).
@@ -422,7 +430,6 @@ func (m *machine) close(in instant) *transition {
 	probed := m.generation
 	t := m.move(Closed, ReasonProbeSuccess, in)
 	m.cause, m.probed = "", probed
-	m.backoff.healthySince = in.now
 	return t
 }
 
@@ -438,6 +445,7 @@ func (m *machine) move(to State, reason string, in instant) *transition {
 	m.windows++
 	m.near, m.newborn = 0, false
 	if to.counts() {
+		m.backoff.healthySince = in.now
 		m.unsent.restart(m.generation)
 	}
 	m.openUntil, m.openFor, m.muted, m.probed, m.override = 0, 0, 0, 0, override{}

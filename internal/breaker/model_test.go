@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/breakwater-llm/breakwater/internal/cache"
 )
 
 // TestAgainstNaiveModel drives a circuit, shell and all, with random calls at
@@ -17,8 +20,13 @@ import (
 // that keeps whole histories and recounts them each time.
 func TestAgainstNaiveModel(t *testing.T) {
 	t.Parallel()
+	t.Run("local", func(t *testing.T) { t.Parallel(); walkOn(t, Local) })
+	t.Run("strict", func(t *testing.T) { t.Parallel(); walkOn(t, Strict) })
+}
+
+func walkOn(t *testing.T, mode Mode) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWalk(t)
+		w := newWalk(t, mode)
 		t.Repeat(map[string]func(*rapid.T){
 			"":           w.compare,
 			"acquire":    w.acquire,
@@ -35,6 +43,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 				}
 			},
 			"heartbeat": w.heartbeat,
+			"command":   w.command,
 			"evict":     w.evict,
 		})
 	})
@@ -55,13 +64,13 @@ type pair struct {
 
 const walkKey = "a/b/c"
 
-func newWalk(t *rapid.T) *walk {
+func newWalk(t *rapid.T, mode Mode) *walk {
 	n := rapid.IntRange(1, 4).Draw(t, "half_open_calls")
 	seconds := func(name string, from, to int) time.Duration {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	s := Settings{
-		Enabled: true, FailureThreshold: rapid.IntRange(0, 4).Draw(t, "failure_threshold"),
+		Enabled: true, Store: mode, FailureThreshold: rapid.IntRange(0, 4).Draw(t, "failure_threshold"),
 		Cooldown: seconds("cooldown", 1, 30), CooldownMultiplier: float64(rapid.IntRange(1, 3).Draw(t, "multiplier")),
 		CooldownJitter: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "jitter"), StepDecay: seconds("step_decay", 1, 60),
 		MaxRetryAfter: seconds("max_retry_after", 5, 100), HalfOpenCalls: n, SuccessThreshold: rapid.IntRange(1, n).Draw(t, "success_threshold"),
@@ -75,11 +84,15 @@ func newWalk(t *rapid.T) *walk {
 		t.Fatal(err)
 	}
 	w := &walk{model: newModel(s)}
+	store := cache.NewMemory(cache.MemoryConfig{})
+	t.Cleanup(func() { store.Close() })
 	w.registry = New(Config{
-		Settings: func(string) Settings { return s },
-		OnEvent:  func(Event) {}, // taken from the outbox by hand
-		Now:      func() time.Duration { return w.model.now },
-		Jitter:   func() float64 { return w.model.jitter },
+		Store: store, StoreTimeout: time.Minute,
+		StoreClock: func() int64 { return walkEpoch + w.model.now.Microseconds() },
+		Settings:   func(string) Settings { return s },
+		OnEvent:    func(Event) {}, // taken from the outbox by hand
+		Now:        func() time.Duration { return w.model.now },
+		Jitter:     func() float64 { return w.model.jitter },
 	})
 	return w
 }
@@ -105,6 +118,22 @@ func drawRate(t *rapid.T, s *Settings) {
 func drawSlow(t *rapid.T, s *Settings) {
 	s.SlowRate = rapid.SampledFrom([]Rate{0, 0, 300_000, 500_000, All}).Draw(t, "slow_rate")
 	s.SlowCancels = rapid.Bool().Draw(t, "slow_cancels")
+}
+
+// walkEpoch is what the store's clock shows when a walk begins: zero for all that
+// buckets know, since it is a multiple of whatever span is drawn and a day away
+// from nothing.
+const walkEpoch = 0
+
+func (w *walk) command(t *rapid.T) {
+	c := Command{Action: rapid.SampledFrom([]Action{ActionOpen, ActionClose, ActionReset, ActionDisable, ActionShadow, ActionHalfOpen}).Draw(t, "action")}
+	if rapid.Bool().Draw(t, "timed") {
+		c.For = time.Duration(rapid.IntRange(1, 100).Draw(t, "for")) * time.Second
+	}
+	_, err := w.registry.Command(context.Background(), walkKey, c)
+	if legal := w.model.command(c); legal != (err == nil) {
+		t.Fatalf("%s: legal to the model: %v; to the circuit: %v", c.Action, legal, err)
+	}
 }
 
 func (w *walk) acquire(t *rapid.T) {
@@ -186,10 +215,14 @@ func (w *walk) within(t *rapid.T) {
 
 func (w *walk) advance(t *rapid.T) {
 	w.model.now += time.Duration(rapid.IntRange(0, 90_000).Draw(t, "ms")) * time.Millisecond
+	if w.model.until > 0 && w.model.now >= w.model.until {
+		w.heartbeat(t)
+	}
 }
 
 func (w *walk) heartbeat(*rapid.T) {
-	w.registry.tend()
+	Sweep(w.registry)
+	w.model.expire()
 	w.model.sweep()
 	w.model.heartbeat()
 }
@@ -204,7 +237,9 @@ func (w *walk) evict(t *rapid.T) {
 		if !w.model.forgettable() {
 			t.Fatalf("evicted with something to remember: %+v", w.model)
 		}
-		w.model.past = nil
+		if w.model.s.Store == Local { // a store remembers longer
+			w.model.past = nil
+		}
 		for _, p := range w.permits {
 			p.model.outlast(w.model)
 		}
@@ -264,7 +299,11 @@ type model struct {
 	herds       []*herd        // of the present closed time
 	probes      []*modelPermit // of the present episode, in the order they were given
 	neutrals    int
-	idleMoments []span // of the episode, without a live lease
+	until       time.Duration // when what a person has said ends; 0: never
+	page        int           // grows when the past is forgotten within one state
+	muted       time.Duration // until when nothing would open it again
+	healed      bool          // the last transition was that of probes
+	idleMoments []span        // of the episode, without a live lease
 	idleFrom    time.Duration
 
 	counted  samples // what opened it, or the verdicts of the episode
@@ -285,6 +324,7 @@ type herd struct {
 	calls  []*modelPermit
 	told   bool
 	first  int // entry of the past
+	page   int // in which it was told
 	blamed int
 }
 
@@ -318,8 +358,12 @@ func newModel(s Settings) *model { return &model{s: s} }
 
 func (m *model) acquire() (*modelPermit, string) {
 	switch {
-	case m.state == Closed:
+	case m.state == Closed, m.state == Disabled, m.state == Shadow:
 		return &modelPermit{story: m.story}, ""
+	case m.state == ForcedOpen && m.until == 0:
+		return nil, fmt.Sprintf("circuit %s is %s", walkKey, m.state)
+	case m.state == ForcedOpen:
+		return nil, m.refusal(m.until - m.now)
 	case m.state == Open && m.now < m.openUntil:
 		return nil, m.refusal(m.openUntil - m.now)
 	case m.state == Open:
@@ -346,7 +390,7 @@ func (m *model) watch(p *modelPermit, after time.Duration) {
 	}
 	m.sweep()
 	p.began, p.after = m.now, after
-	if p.probe || p.story != m.story {
+	if p.probe || p.story != m.story || m.state != Closed && m.state != Shadow {
 		return
 	}
 	width := time.Second
@@ -377,7 +421,7 @@ func (m *model) sweep() {
 		if len(h.calls) == 0 {
 			continue
 		}
-		counted, h.told, h.first = true, true, len(m.past)
+		counted, h.told, h.first, h.page = true, true, len(m.past), m.page
 		for range h.calls {
 			m.past = append(m.past, ending{at: m.now, slow: true})
 		}
@@ -435,8 +479,10 @@ func (m *model) firstToken(p *modelPermit) {
 
 func (m *model) settle(p *modelPermit, o Outcome) Settlement {
 	switch {
-	case m.state == Closed && m.current(p):
+	case (m.state == Closed || m.state == Shadow) && m.current(p):
 		m.recordClosed(p, o)
+		return Applied
+	case m.state == Disabled && m.current(p):
 		return Applied
 	case p.story != m.story || m.state != HalfOpen:
 		return Stale
@@ -454,7 +500,7 @@ func (m *model) settle(p *modelPermit, o Outcome) Settlement {
 
 // current reports whether a permit counts in a closed circuit.
 func (m *model) current(p *modelPermit) bool {
-	return p.story == m.story || p.early && p.story == m.story-1
+	return p.story == m.story || p.early && m.healed && p.story == m.story-1
 }
 
 func (m *model) recordClosed(p *modelPermit, o Outcome) {
@@ -470,8 +516,10 @@ func (m *model) recordClosed(p *modelPermit, o Outcome) {
 	default:
 		n := p.herd.first + p.herd.blamed
 		p.herd.blamed++
-		e.news, e.slow = m.isShown(n), false
-		m.past[n].failed = e.news
+		e.news, e.slow = p.herd.page == m.page && m.isShown(n), false
+		if e.news {
+			m.past[n].failed = true
+		}
 		m.past = append(m.past, e)
 	}
 	if slow && o.Kind == Neutral {
@@ -480,19 +528,73 @@ func (m *model) recordClosed(p *modelPermit, o Outcome) {
 	m.judge(o)
 }
 
+// command is a person's. It returns false for one that means nothing.
+func (m *model) command(c Command) bool {
+	m.sweep()
+	to := map[Action]State{ActionOpen: ForcedOpen, ActionDisable: Disabled, ActionShadow: Shadow, ActionHalfOpen: HalfOpen}[c.Action]
+	switch {
+	case c.Action == ActionReset, to == Closed && m.state != Closed:
+		m.step = 0
+		m.move(Closed, ReasonOperator, 0)
+	case to == Closed, to == HalfOpen && m.state == HalfOpen:
+	case to == HalfOpen && m.state == Open:
+		m.move(HalfOpen, ReasonOperator, 0)
+	case to == HalfOpen:
+		return false
+	default:
+		if to != m.state {
+			m.move(to, ReasonOperator, 0)
+		}
+		m.until = 0
+		if c.For > 0 {
+			m.until = m.now + c.For
+		}
+	}
+	return true
+}
+
+// expire ends what a person has said.
+func (m *model) expire() {
+	switch {
+	case m.until == 0 || m.now < m.until:
+	case m.state == ForcedOpen:
+		m.move(HalfOpen, ReasonOverrideOver, 0)
+	default:
+		m.move(Closed, ReasonOverrideOver, 0)
+	}
+}
+
+// imagine is an opening that does not happen.
+func (m *model) imagine(reason string, d time.Duration) {
+	m.told = append(m.told, fmt.Sprintf("%v→%v %s %v", Shadow, Shadow, reason, d))
+	m.muted, m.closedAt = m.now+d, m.now
+	m.page++
+	m.past = nil
+	m.counted, m.openedBy = samples{}, 0
+}
+
 // judge opens a closed circuit when there is a reason to.
 func (m *model) judge(o Outcome) {
+	if m.state == Shadow && m.now < m.muted {
+		return
+	}
 	streak, _ := m.recount()
 	reason := m.verdict(o, streak)
 	if reason == "" {
 		return
 	}
 	m.openedBy, m.counted = streak, m.inWindow(m.past, m.now)
-	m.decay()
-	if reason == ReasonRetryAfter {
-		m.move(Open, reason, min(o.OpenFor, m.s.MaxRetryAfter))
+	d := min(o.OpenFor, m.s.MaxRetryAfter)
+	if m.state == Closed || reason != ReasonRetryAfter {
+		m.decay()
+	}
+	if reason != ReasonRetryAfter {
+		d = m.cooldown()
+	}
+	if m.state == Shadow {
+		m.imagine(reason, d)
 	} else {
-		m.move(Open, reason, m.cooldown())
+		m.move(Open, reason, d)
 	}
 }
 
@@ -616,6 +718,7 @@ func (m *model) move(to State, reason string, openFor time.Duration) {
 	m.state, m.openUntil = to, m.now+openFor
 	m.story++
 	m.past, m.herds, m.probes, m.neutrals = nil, nil, nil, 0
+	m.until, m.muted, m.healed = 0, 0, reason == ReasonProbeSuccess
 	m.idleMoments, m.idleFrom, m.closedAt = nil, m.now, m.now
 	if to != Open { // an open circuit shows what opened it
 		m.counted, m.openedBy = samples{}, 0
@@ -661,7 +764,7 @@ func (m *model) memory() time.Duration {
 
 // shown are the counts as a reader sees them.
 func (m *model) shown() samples {
-	if m.state == Closed {
+	if m.state == Closed || m.state == Shadow {
 		return m.inWindow(m.past, m.now)
 	}
 	return m.counted
@@ -685,7 +788,7 @@ func (m *model) rateNow(n samples, some uint64) string {
 
 // streakNow is the streak as a reader sees it.
 func (m *model) streakNow() int {
-	if m.state != Closed {
+	if m.state != Closed && m.state != Shadow {
 		return m.openedBy
 	}
 	streak, _ := m.recount()

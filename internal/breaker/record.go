@@ -71,7 +71,7 @@ func decode(packed string, shift time.Duration) (record, bool) {
 	r.reason, r.cause, r.blamed, r.override.note, r.override.actor = u.word(), u.word(), u.word(), u.word(), u.word()
 	r.episode = u.episode()
 	r.window = u.window()
-	r.windows = 1
+	r.windows, r.shape = 1, 1
 	return r, !u.broken && len(u.rest) == 0 && r.state < states && (r.episode != nil) == (r.state == HalfOpen)
 }
 
@@ -110,8 +110,7 @@ func (m *machine) reshape(s *Settings) {
 			return
 		}
 	}
-	m.window = newWindow(s.Window)
-	m.windows++
+	m.reform(s)
 }
 
 // Bounds of how long the store keeps a record.

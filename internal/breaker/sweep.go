@@ -52,7 +52,7 @@ func (r *Registry) tend() time.Duration {
 		if c.look().state() == HalfOpen {
 			lease, held := c.tend()
 			next = min(next, max(lease/beatsPerLease, shortestBeat))
-			if len(held) > 0 {
+			if c.shares() {
 				kept = append(kept, renewal{c, held})
 			}
 		}
@@ -73,11 +73,7 @@ func (c *circuit) overdue(due time.Duration) time.Duration {
 	if in.now < due {
 		return due - in.now
 	}
-	defer c.tell()
-	in = c.lock(in)
-	defer c.mu.Unlock()
-	c.catchUp(in)
-	c.publishDue()
+	c.settleDue()
 	return min(idleEvery, elapsed(time.Duration(c.due.Load()), in.now))
 }
 

@@ -117,18 +117,19 @@ func (s *stopwatch) leave(m *machine) bool {
 		return false
 	}
 	s.batch.running--
-	return s.batch.window == m.windows
+	return s.batch.window >= m.shape
 }
 
 // fail makes a failure of the slow call that was counted before. It returns
 // false when the window shows it no more.
-func (b *batch) fail(w window) bool {
+func (b *batch) fail(m *machine) bool {
 	b.blamed++
-	return w.blame(b.mark, b.blamed-1)
+	return b.window == m.windows && m.window.blame(b.mark, b.blamed-1)
 }
 
 // watch is the slow path of Permit.SlowAfter.
 func (c *circuit) watch(p *Permit, after time.Duration) {
+	defer c.tell()
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
 	c.catchUp(in)
@@ -141,6 +142,7 @@ func (c *circuit) watch(p *Permit, after time.Duration) {
 
 // answered is the slow path of Permit.FirstToken for calls that are watched.
 func (c *circuit) answered(s *stopwatch) {
+	defer c.tell()
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
 	c.catchUp(in)
