@@ -93,9 +93,10 @@ func (e *episode) count(i int, kind Kind, now time.Duration) {
 	}
 }
 
-// recant turns a success that was given at the first token into a failure.
+// recant turns a success that was given at the first token into a failure. A
+// holder that says so twice has none left to turn.
 func (e *episode) recant() {
-	e.successes--
+	e.successes = max(0, e.successes-1)
 	e.failures++
 }
 

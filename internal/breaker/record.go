@@ -54,7 +54,7 @@ func (r *record) encode() string {
 
 // decode unpacks a record that the store's clock stamped. Times are moved by
 // shift, what our clock is ahead of the store's. It returns false for a record
-// that cannot be read.
+// that cannot be read: one that encode would not have written.
 func decode(packed string, shift time.Duration) (record, bool) {
 	u := unpacker{rest: []byte(packed), shift: shift}
 	if u.byte() != format {
@@ -227,22 +227,29 @@ func (u *unpacker) number() float64 {
 // whole reads a number of things.
 func (u *unpacker) whole() uint64 {
 	n := u.number()
-	if !(n >= 0 && n <= lastMicrosecond) {
+	if !(n >= 0 && n <= lastMicrosecond) || n != math.Trunc(n) || math.Signbit(n) {
 		u.broken = true
 		return 0
 	}
 	return uint64(n)
 }
 
-func (u *unpacker) duration() time.Duration { return fromMicros(u.number()) }
+func (u *unpacker) duration() time.Duration { return fromMicros(float64(u.whole())) }
 
 // at reads a point in time; 0 is none.
 func (u *unpacker) at() time.Duration {
-	us := u.number()
+	us := u.whole()
 	if us == 0 {
 		return 0
 	}
-	return later(fromMicros(us), u.shift)
+	return later(fromMicros(float64(us)), u.shift)
+}
+
+// choice reads one of the numbers below n.
+func (u *unpacker) choice(n byte) byte {
+	b := u.byte()
+	u.broken = u.broken || b >= n
+	return b
 }
 
 func (u *unpacker) word() string {
@@ -250,7 +257,7 @@ func (u *unpacker) word() string {
 }
 
 func (u *unpacker) episode() *episode {
-	if u.byte() == 0 {
+	if u.choice(2) == 0 {
 		return nil
 	}
 	e := &episode{
@@ -263,7 +270,9 @@ func (u *unpacker) episode() *episode {
 		return e
 	}
 	for range slots {
-		e.slots = append(e.slots, slot{use: use(u.whole()), lease: u.whole(), expiresAt: u.at()})
+		kind := u.whole()
+		u.broken = u.broken || kind > uint64(spent)
+		e.slots = append(e.slots, slot{use: use(kind), lease: u.whole(), expiresAt: u.at()})
 	}
 	return e
 }
@@ -284,6 +293,7 @@ func (u *unpacker) timeWindow(buckets uint64, width time.Duration, current int64
 	w := &timeWindow{width: width, origin: -u.shift, current: current, buckets: make([]bucket, buckets)}
 	for age := range int64(buckets) {
 		b := bucket{u.count(), u.count(), u.count()}
+		u.broken = u.broken || b.failures > b.calls || b.slow > b.calls || age > current && b != bucket{}
 		if age <= current {
 			*w.bucket(current - age) = b
 			w.sum = w.sum.with(b)
@@ -293,16 +303,17 @@ func (u *unpacker) timeWindow(buckets uint64, width time.Duration, current int64
 }
 
 func (u *unpacker) countWindow(size uint64, pushed int64) window {
-	calls := u.whole()
-	u.take(16) // the sums, which the outcomes tell again
+	calls, failures, slow := u.whole(), u.whole(), u.whole()
 	if size == 0 || size > maxWindowCalls || calls > size || int64(calls) > pushed {
 		u.broken = true
 		return newCountWindow(1)
 	}
 	w := newCountWindow(int(size))
 	w.pushed = pushed - int64(calls)
-	for _, o := range u.take(int(calls)) {
+	for range calls {
+		o := u.choice((failedBit | slowBit) + 1)
 		w.add(o&failedBit != 0, o&slowBit != 0)
 	}
+	u.broken = u.broken || w.sum != samples{calls, failures, slow}
 	return w
 }

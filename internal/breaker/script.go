@@ -92,9 +92,9 @@ func openStep(tx cache.Tx, keys, args []string) (*step, error) {
 	}
 	s := &step{tx: tx, id: keys[0], index: keys[1], key: args[5], random: random}
 	s.in = instant{now: now, jitter: jitter, settings: settings}
-	s.read, _ = tx.Get(s.id)
-	if r, ok := decode(s.read, 0); ok {
-		s.record = &r
+	read, _ := tx.Get(s.id)
+	if r, ok := decode(read, 0); ok {
+		s.record, s.read = &r, read
 		s.record.clamp(s.in)
 		s.record.reshape(settings)
 		s.mint()
@@ -110,6 +110,9 @@ func stepTime(tx cache.Tx, fixed string) (time.Duration, error) {
 		if us, err = strconv.ParseInt(fixed, 10, 64); err != nil {
 			return 0, err
 		}
+	}
+	if us < 0 || us > lastMicrosecond {
+		return 0, errScriptArguments
 	}
 	return time.Duration(us) * time.Microsecond, nil
 }
