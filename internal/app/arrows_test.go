@@ -30,7 +30,7 @@ var arrows = []rule{
 	{"internal/config", nil, "what people declare is read without knowing who uses it"},
 	{"db", nil, "migrations are files"},
 	{"internal/cache", nil, "bytes that expire have no meaning here; no room's word is in it"},
-	{"internal/breaker", nil, "the breaker guards any dependency; no provider word is in it"},
+	{"internal/breaker", []string{"internal/cache"}, "the breaker guards any dependency; no provider word is in it; replicas share circuits through the cache"},
 	{"internal/postgres", []string{"db"}, "the driver's border knows no table's meaning"},
 	{"internal/wire", []string{"internal/sse", "internal/jsonscan"}, "a dialect is bytes in, bytes out; no dialect imports another"},
 	{"internal/telemetry", []string{"internal/breaker"}, "it records breaker events, so it knows their type; SQL only in repository.go"},

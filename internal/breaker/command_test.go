@@ -14,6 +14,7 @@ import (
 // the ids are those of the breaker's specification.
 func TestCommands(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
@@ -50,7 +51,7 @@ func TestCommands(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, with(tt.change), func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, with(tt.change), func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 // specification.
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
@@ -82,7 +83,7 @@ func TestConformance(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			everywhere(t, s, func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }
@@ -91,6 +92,7 @@ func TestConformance(t *testing.T) {
 // cooldown 30 s.
 func TestReference(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
@@ -120,7 +122,7 @@ func TestReference(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			everywhere(t, s, func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

@@ -109,6 +109,7 @@ func TestTrippingStreakIsNotHealthyTime(t *testing.T) {
 // jitter say, up to the longest that is honoured.
 func TestHintOpensForExactlyThatLong(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	jittery := func(s *breaker.Settings) { s.CooldownJitter = 1 }
 	tests := []struct {
 		name   string
@@ -127,7 +128,7 @@ func TestHintOpensForExactlyThatLong(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, with(jittery), func(g *rig) {
+			everywhere(t, on, with(jittery), func(g *rig) {
 				g.play(tt.script)
 				s := g.snapshot()
 				if s.State != breaker.Open || s.Reason != breaker.ReasonRetryAfter || s.RetryAfter != tt.want {

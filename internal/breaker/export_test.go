@@ -1,5 +1,14 @@
 package breaker
 
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/breakwater-llm/breakwater/internal/cache"
+)
+
 // Flush tells the store what there is to tell, which it takes as all there is.
 func Flush(r *Registry) {
 	if r.replica != nil {
@@ -14,4 +23,26 @@ func Sweep(r *Registry) {
 	if r.replica != nil {
 		r.replica.flush(false)
 	}
+}
+
+// Apart keeps the circuits of one test apart from those of others on one store.
+func Apart(store Store) Store { return apart{store, strconv.FormatInt(aparts.Add(1), 10)} }
+
+var aparts atomic.Int64
+
+type apart struct {
+	Store
+	name string
+}
+
+func (a apart) RunAll(ctx context.Context, runs []cache.Run) []cache.Result {
+	for i, run := range runs {
+		keys := make([]string, len(run.Keys))
+		for k, key := range run.Keys {
+			tag, rest, _ := strings.Cut(key, "}:")
+			keys[k] = tag + "}:" + a.name + ":" + rest
+		}
+		runs[i].Keys = keys
+	}
+	return a.Store.RunAll(ctx, runs)
 }

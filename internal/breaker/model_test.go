@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/breakwater-llm/breakwater/internal/cache"
+	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
 )
 
 // TestAgainstNaiveModel drives a circuit, shell and all, with random calls at
@@ -20,13 +21,21 @@ import (
 // that keeps whole histories and recounts them each time.
 func TestAgainstNaiveModel(t *testing.T) {
 	t.Parallel()
-	t.Run("local", func(t *testing.T) { t.Parallel(); walkOn(t, Local) })
-	t.Run("strict", func(t *testing.T) { t.Parallel(); walkOn(t, Strict) })
+	server, err := cache.OpenValkey(redistest.Start(t).URL(), cache.ValkeyConfig{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := cache.NewMemory(cache.MemoryConfig{})
+	t.Cleanup(func() { server.Close(); memory.Close() })
+	t.Run("here alone", func(t *testing.T) { t.Parallel(); walkOn(t, Local, nil) })
+	t.Run("in a store of this process", func(t *testing.T) { t.Parallel(); walkOn(t, Strict, memory) })
+	t.Run("on a server", func(t *testing.T) { t.Parallel(); walkOn(t, Strict, server) })
 }
 
-func walkOn(t *testing.T, mode Mode) {
+func walkOn(t *testing.T, mode Mode, store Store) {
+	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWalk(t, mode)
+		w := newWalk(t, mode, store)
 		t.Repeat(map[string]func(*rapid.T){
 			"":           w.compare,
 			"acquire":    w.acquire,
@@ -64,7 +73,7 @@ type pair struct {
 
 const walkKey = "a/b/c"
 
-func newWalk(t *rapid.T, mode Mode) *walk {
+func newWalk(t *rapid.T, mode Mode, store Store) *walk {
 	n := rapid.IntRange(1, 4).Draw(t, "half_open_calls")
 	seconds := func(name string, from, to int) time.Duration {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
@@ -84,8 +93,9 @@ func newWalk(t *rapid.T, mode Mode) *walk {
 		t.Fatal(err)
 	}
 	w := &walk{model: newModel(s)}
-	store := cache.NewMemory(cache.MemoryConfig{})
-	t.Cleanup(func() { store.Close() })
+	if store != nil {
+		store = Apart(store)
+	}
 	w.registry = New(Config{
 		Store: store, StoreTimeout: time.Minute,
 		StoreClock: func() int64 { return walkEpoch + w.model.now.Microseconds() },
@@ -120,9 +130,8 @@ func drawSlow(t *rapid.T, s *Settings) {
 	s.SlowCancels = rapid.Bool().Draw(t, "slow_cancels")
 }
 
-// walkEpoch is what the store's clock shows when a walk begins: zero for all that
-// buckets know, since it is a multiple of whatever span is drawn and a day away
-// from nothing.
+// walkEpoch is what the store's clock shows when a walk begins: a time at which a
+// bucket of any width begins.
 const walkEpoch = 0
 
 func (w *walk) command(t *rapid.T) {

@@ -34,6 +34,7 @@ func standard() breaker.Settings { return overTime(30*time.Second, 10, 10, half,
 // their own tests where a rate opens it.
 func TestRateConformance(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	const above, atLeast = breaker.Above, breaker.AtLeast
 	tests := []struct {
 		name     string
@@ -107,7 +108,7 @@ func TestRateConformance(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, tt.settings, func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, tt.settings, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // rules that speak of them.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
@@ -40,7 +41,7 @@ func TestTransitions(t *testing.T) {
 			t.Parallel()
 			s := with(func(s *breaker.Settings) { s.FailureRate = 0 })
 			tt.change(&s)
-			everywhere(t, s, func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, s, func(g *rig) { g.play(tt.script) })
 		})
 	}
 }

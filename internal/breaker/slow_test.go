@@ -24,6 +24,7 @@ func slowly(rate breaker.Rate, of, least int) func(*breaker.Settings) {
 // tests for slow calls, and to the rules of its specification.
 func TestSlowCalls(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	const half = breaker.All / 2
 	tests := []struct {
 		name   string
@@ -63,7 +64,7 @@ func TestSlowCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, with(tt.change), func(g *rig) {
+			everywhere(t, on, with(tt.change), func(g *rig) {
 				g.slow = tt.after
 				g.play(tt.script)
 			})

@@ -11,6 +11,7 @@ import (
 // still counts.
 func TestFirstTokenSettlesAProbe(t *testing.T) {
 	t.Parallel()
+	on := newStores(t)
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
@@ -36,7 +37,7 @@ func TestFirstTokenSettlesAProbe(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, with(tt.change), func(g *rig) { g.play(tt.script) })
+			everywhere(t, on, with(tt.change), func(g *rig) { g.play(tt.script) })
 		})
 	}
 }
