@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,31 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, "fallbacks_total") && (strings.Contains(name, `configuration=""`) || strings.Contains(name, `class="auth"`)) {
 			t.Errorf("%s cannot happen and is there", name)
+		}
+	}
+}
+
+// Whoever reads a graph finds what it shows in the operators' handbook.
+func TestEveryMetricIsInTheHandbook(t *testing.T) {
+	t.Parallel()
+	handbook, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(handbook), "\n## Metrics\n")
+	if !found {
+		t.Fatal("the handbook has no section on metrics")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	m, reg := newMetrics(t)
+	m.Build("v1", "abc", "go1")
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if name := strings.TrimPrefix(family.GetName(), prefix); !strings.Contains(section, "`"+name+"`") {
+			t.Errorf("%s is not in the section on metrics", name)
 		}
 	}
 }

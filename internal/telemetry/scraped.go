@@ -48,7 +48,7 @@ func newScraped() *scraped {
 		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open; set by an operator: 3 forced_open, 4 disabled, 5 shadow.", perTarget),
 		rate:        desc("circuit_failure_rate", "Share of failures in the window of a circuit, or of those that opened it; NaN below min_calls.", perTarget),
 		slowRate:    desc("circuit_slow_call_rate", "Share of slow calls in the window of a circuit, or of those that opened it; NaN below min_calls and where slow calls open nothing.", perTarget),
-		dropped:     desc("circuit_events_dropped_total", "Events of circuits that were neither told nor recorded, because too many waited.", nil),
+		dropped:     desc("circuit_events_dropped_total", "Events of circuits that were neither told, recorded nor counted, because too many waited.", nil),
 		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
 		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
 		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
