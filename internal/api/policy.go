@@ -45,6 +45,7 @@ type policyView struct {
 	MaxHalfOpenMS      int64        `json:"max_half_open_ms"`
 	LeaseMS            int64        `json:"lease_ms"`
 	StepDecayMS        int64        `json:"step_decay_ms"`
+	Store              string       `json:"store"` // with whom the circuit is shared: local, cached or strict
 }
 
 type slowCallView struct {
@@ -89,5 +90,6 @@ func viewPolicy(p Policy) policyView {
 		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(), QuotaCooldownMS: p.QuotaCooldown.Milliseconds(),
 		HalfOpenCalls: s.HalfOpenCalls, SuccessThreshold: s.SuccessThreshold,
 		MaxHalfOpenMS: s.MaxHalfOpen.Milliseconds(), LeaseMS: s.Lease.Milliseconds(), StepDecayMS: s.StepDecay.Milliseconds(),
+		Store: s.Store.String(),
 	}
 }

@@ -105,12 +105,13 @@ func (g *gateway) stop(ctx context.Context) error {
 
 	err := errors.Join(
 		within(ctx, closeTimeout, g.data.close),
-		within(ctx, closeTimeout, g.circuits.Stop), // hands its last events to the recorder
+		within(ctx, closeTimeout, g.circuits.Stop), // hands its last events to the recorder, and tells the other replicas
 		within(ctx, flushTimeout, g.recorder.Stop),
 		within(ctx, closeTimeout, g.health.Stop),
 	)
 	g.schema.Stop()
 	err = errors.Join(err,
+		g.closeCache(),
 		within(ctx, closeTimeout, g.feed.Stop),
 		within(ctx, closeTimeout, g.pages.Stop),
 		within(ctx, closeTimeout, g.admin.close),

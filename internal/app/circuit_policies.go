@@ -26,7 +26,7 @@ type circuitPolicies struct {
 func newCircuitPolicies(cfg *config.Config) *circuitPolicies {
 	p := &circuitPolicies{cfg: cfg, declared: map[string]api.Policy{}}
 	for _, target := range cfg.AllTargets() {
-		p.declared[target.Key()] = policyOf(cfg.BreakerPolicy(target))
+		p.declared[target.Key()] = p.look(target)
 	}
 	return p
 }
@@ -37,7 +37,14 @@ func (p *circuitPolicies) of(key string) api.Policy {
 		return policy
 	}
 	target, _ := llm.ParseTarget(key)
-	return policyOf(p.cfg.BreakerPolicy(target))
+	return p.look(target)
+}
+
+func (p *circuitPolicies) look(target llm.Target) api.Policy {
+	found := p.cfg.BreakerPolicy(target)
+	policy := policyOf(found)
+	policy.Settings.Store = circuitStore(p.cfg.CircuitStore(found.Settings))
+	return policy
 }
 
 func (p *circuitPolicies) settings(key string) breaker.Settings { return p.of(key).Settings }

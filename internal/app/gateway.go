@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/admin"
 	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/operators"
@@ -40,6 +41,7 @@ type gateway struct {
 	schema     *schema
 	metrics    *telemetry.Metrics
 	recorder   *telemetry.Recorder
+	cache      cache.Cache // shared with other replicas; nil: with none
 	circuits   *breaker.Registry
 	tokens     *operators.Tokens
 	overrides  *operators.Overrides
@@ -89,10 +91,11 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		BootID:        g.writer.Boot,
 	}, telemetry.NewRepository(pool), g.metrics, opts.Log)
 	g.schema.ready = g.databaseReady
-	g.circuits = breaker.New(breaker.Config{
-		Settings: governing.settings,
-		OnEvent:  g.circuitChanged,
-	})
+	if g.cache, err = openCache(cfg.Cache, opts.Log); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	g.circuits = g.newCircuits(cfg, governing)
 	kept := operators.NewRepository(pool)
 	g.tokens = operators.NewTokens(kept)
 	g.overrides = operators.NewOverrides(g.circuits, kept, opts.Log)
@@ -102,6 +105,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		EventsDropped:    g.circuits.EventsDropped,
 		Health:           g.health.Score,
 		DatabaseDegraded: g.databaseDegraded,
+		Shared:           g.circuits.Shared,
 	})
 
 	rt, err := g.newRuntime(cfg, nil)
@@ -156,10 +160,14 @@ func (g *gateway) pagePolicy(circuit string) admin.Policy {
 
 // degraded names the helpers that are away while calls are served.
 func (g *gateway) degraded() []string {
+	var away []string
 	if g.databaseDegraded() {
-		return []string{"database"}
+		away = append(away, "database")
 	}
-	return nil
+	if g.sharedStateDegraded() {
+		away = append(away, "cache")
+	}
+	return away
 }
 
 func (g *gateway) databaseDegraded() bool {

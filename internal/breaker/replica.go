@@ -20,6 +20,18 @@ const (
 	Strict             // with all replicas, before every call goes and when it has ended
 )
 
+// String returns the name used in the configuration and the API.
+func (m Mode) String() string {
+	switch m {
+	case Cached:
+		return "cached"
+	case Strict:
+		return "strict"
+	default:
+		return "local"
+	}
+}
+
 // Store is what circuits are shared on. cache.Cache is one.
 type Store interface {
 	RunAll(ctx context.Context, runs []cache.Run) []cache.Result

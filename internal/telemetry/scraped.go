@@ -16,6 +16,7 @@ type Sources struct {
 	EventsDropped    func() uint64 // events of circuits that nobody was told
 	Health           func(llm.Target) (score float64, known bool)
 	DatabaseDegraded func() bool
+	Shared           func() (state breaker.SharedState, shared bool) // how replicas stand with what they share
 }
 
 // ReadFrom says where the figures come from that are read at each scrape. Until
@@ -35,6 +36,7 @@ type scraped struct {
 
 	state, rate, slowRate, dropped *prometheus.Desc
 	health, queueLength, degraded  *prometheus.Desc
+	shared, steps, unknown         *prometheus.Desc
 	alarm                          *prometheus.Desc
 }
 
@@ -52,13 +54,16 @@ func newScraped() *scraped {
 		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
 		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
 		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
+		shared:      desc("shared_state_degraded", "1 while the cache that replicas share cannot be reached, and each decides by itself.", nil),
+		steps:       desc("shared_state_steps_total", "Steps of circuits that the shared cache was asked for; missed ones failed or took too long.", []string{"result"}),
+		unknown:     desc("shared_state_unknown_outcomes_total", "Outcomes of calls that the shared cache may not have counted, because its answer was lost.", nil),
 		alarm:       desc("alarms", "1 while a provider needs a person: its credentials, credit or set-up.", []string{"provider", "kind"}),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.dropped, s.health, s.queueLength, s.degraded, s.alarm} {
+	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.dropped, s.health, s.queueLength, s.degraded, s.shared, s.steps, s.unknown, s.alarm} {
 		descs <- d
 	}
 	for _, counter := range s.totals.counters {
@@ -75,6 +80,7 @@ func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
 		s.totals.collect(metrics, t, totals[t])
 	}
 	s.collectOwn(metrics, sources)
+	s.collectShared(metrics, sources)
 	s.collectAlarms(metrics)
 }
 
@@ -93,6 +99,23 @@ func (s *scraped) collectOwn(metrics chan<- prometheus.Metric, sources Sources) 
 	metrics <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(dropped))
 	metrics <- prometheus.MustNewConstMetric(s.queueLength, prometheus.GaugeValue, float64(waiting))
 	metrics <- prometheus.MustNewConstMetric(s.degraded, prometheus.GaugeValue, degraded)
+}
+
+// collectShared sends how this replica stands with what it shares with others;
+// zeros where it shares nothing.
+func (s *scraped) collectShared(metrics chan<- prometheus.Metric, sources Sources) {
+	var state breaker.SharedState
+	if sources.Shared != nil {
+		state, _ = sources.Shared()
+	}
+	degraded := 0.0
+	if state.Degraded {
+		degraded = 1
+	}
+	metrics <- prometheus.MustNewConstMetric(s.shared, prometheus.GaugeValue, degraded)
+	metrics <- prometheus.MustNewConstMetric(s.steps, prometheus.CounterValue, float64(state.Steps-state.Misses), "done")
+	metrics <- prometheus.MustNewConstMetric(s.steps, prometheus.CounterValue, float64(state.Misses), "missed")
+	metrics <- prometheus.MustNewConstMetric(s.unknown, prometheus.CounterValue, float64(state.Unknown))
 }
 
 // collectAlarms sends every provider with every kind, so that a series that is

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/cache"
+	"github.com/breakwater-llm/breakwater/internal/config"
+)
+
+// openCache returns the cache that replicas share; nil where a replica is to
+// keep to itself. One that cannot be reached is no error: it is met later.
+func openCache(cfg config.Cache, log *slog.Logger) (cache.Cache, error) {
+	url := cfg.URL.Reveal()
+	if url == "" {
+		return nil, nil
+	}
+	shared, err := cache.Open(url, cache.Config{Timeout: cfg.Timeout, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("open the cache: %w", err)
+	}
+	return shared, nil
+}
+
+// newCircuits makes the circuits, on the cache if there is one.
+func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *breaker.Registry {
+	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged}
+	if g.cache != nil {
+		c.Store, c.StoreTimeout = g.cache, cfg.Cache.Timeout
+		c.OnStoreBack = func() { g.overrides.Reassert() }
+	}
+	return breaker.New(c)
+}
+
+// sharedStateDegraded reports whether this replica decides alone what it should
+// share with the others.
+func (g *gateway) sharedStateDegraded() bool {
+	state, shared := g.circuits.Shared()
+	return shared && state.Degraded
+}
+
+// closeCache ends what replicas share, once nobody uses it.
+func (g *gateway) closeCache() error {
+	if g.cache == nil {
+		return nil
+	}
+	return g.cache.Close()
+}
+
+// circuitStore is with whom circuits are shared.
+func circuitStore(name string) breaker.Mode {
+	switch name {
+	case config.StoreCached:
+		return breaker.Cached
+	case config.StoreStrict:
+		return breaker.Strict
+	default:
+		return breaker.Local
+	}
+}
