@@ -42,6 +42,7 @@ type cli struct {
 	Migrate   migrateCmd   `cmd:"" help:"Apply, revert or list the database migrations."`
 	Telemetry telemetryCmd `cmd:"" help:"Look after the telemetry tables."`
 	Config    configCmd    `cmd:"" help:"Check, show or describe the configuration."`
+	Circuits  circuitsCmd  `cmd:"" help:"Look at the circuits of a running gateway, and steer them."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
@@ -25,6 +26,30 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// TestGatewayScripts runs the commands for a running gateway against one, whose
+// admin listener is in BREAKWATER_URL. Each script has a gateway of its own.
+func TestGatewayScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/gateway",
+		Setup: func(env *testscript.Env) error {
+			gateway := apptest.Start(env.T().(testing.TB), declaredTargets)
+			env.Setenv("BREAKWATER_URL", gateway.AdminURL)
+			env.Setenv("DATA_URL", gateway.URL)
+			return nil
+		},
+	})
+}
+
+// declaredTargets are two targets that nobody calls.
+const declaredTargets = `
+providers:
+  alpha: {kind: openai, base_url: "http://127.0.0.1:1/v1", region: r1, api_key: sk-1, models: {m1: {}}}
+  beta: {kind: openai, base_url: "http://127.0.0.1:1/v1", region: r2, api_key: sk-2, models: {vendor/m2: {}}}
+configurations:
+  chat: {targets: [{provider: alpha, model: m1}, {provider: beta, model: vendor/m2}]}
+`
 
 // smallConfig is a small configuration that every script may use.
 const smallConfig = `
