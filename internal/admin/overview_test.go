@@ -273,7 +273,7 @@ func hostile(now time.Time) (*world, uuid.UUID) {
 		circuits: []breaker.Snapshot{{Key: "p/" + evil + "/r", Enabled: true, State: breaker.Open, Reason: evil, Cause: evil}},
 		alarms:   []telemetry.Alarm{{Provider: evil, Kind: llm.FailureClass(evil), Since: now}},
 		callers:  Callers{Configurations: []Configuration{{Name: evil, Targets: []llm.Target{{Provider: "p", Model: evil, Region: "r"}}}}},
-		events:   []runs.Event{{At: now, Provider: "p", Model: evil, Region: "r", FromState: evil, ToState: evil, Reason: evil, Actor: evil}},
+		events:   []runs.Event{{At: now, Provider: "p", Model: evil, Region: "r", FromState: evil, ToState: evil, Reason: evil, Actor: evil, Note: new(evil)}},
 		attempts: map[uuid.UUID][]runs.Attempt{},
 	}
 	id := w.addRun(now, "failure", evil, evil, 1, attempt("p/"+evil+"/r", "failure", evil, evil, 500, evil, 1))

@@ -224,6 +224,7 @@ func maintained(now time.Time) *world {
 		})
 	}
 	add(41*time.Minute, breaker.Open, breaker.ForcedOpen, breaker.ReasonOperator, "anna", `{}`)
+	w.events[0].Note = new("new driver, back by noon")
 	add(42*time.Minute, breaker.HalfOpen, breaker.Open, breaker.ReasonProbeFailure, breaker.ActorBreaker, `{"calls":1,"failures":1}`)
 	add(43*time.Minute, breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen, breaker.ActorBreaker, `{}`)
 	add(44*time.Minute, breaker.Closed, breaker.Open, breaker.ReasonFailureRate, breaker.ActorBreaker, `{"calls":31,"failures":22}`)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,14 +106,28 @@ func ask[T any](b *tab, expression string) T {
 	return answer
 }
 
-// until waits for an expression to become true.
+// until waits for an expression to become true. Where the page goes away under
+// it, it goes on in the one that comes.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second)))
+	_, err := b.poll(expression)
+	for begun := time.Now(); replaced(err) && time.Since(begun) < untilPatience; {
+		_, err = b.poll(expression)
+	}
 	if err != nil {
 		b.t.Fatalf("waiting for %s: %v; the console says: %v", expression, err, b.complaints())
 	}
 }
+
+// untilPatience bounds what the page is waited for.
+const untilPatience = 30 * time.Second
+
+func (b *tab) poll(expression string) (bool, error) {
+	return chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(untilPatience)))
+}
+
+// replaced reports whether an expression was lost with the page it was for.
+func replaced(err error) bool { return err != nil && strings.Contains(err.Error(), "(-32000)") }
 
 func (b *tab) complaints() []string {
 	b.mu.Lock()
