@@ -75,7 +75,10 @@ func (c *circuit) bind() {
 	}
 	if (mode != Local) == (c.mode != Local) {
 		c.mode = mode
-		c.packed.Store(new(c.settings.pack()))
+		if mode != Local {
+			c.packed.Store(new(c.settings.pack()))
+			c.machine.unsent.keep = c.settings.Window.Calls
+		}
 		return
 	}
 	c.mode = mode
@@ -216,9 +219,9 @@ func (c *circuit) onOurOwn() {
 func (c *circuit) absorb(a answer) {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
-	if a.transition != nil {
-		c.tally.expired.Add(uint64(a.transition.expired))
-		c.registry.tell(c.key, a.transition)
+	for _, t := range a.transitions {
+		c.tally.expired.Add(uint64(t.expired))
+		c.registry.tell(c.key, t)
 	}
 	switch l := &c.link; {
 	case c.mode == Local:

@@ -126,11 +126,10 @@ func (s *replica) up() bool { return !s.away.Load() }
 
 // answer is what a step has come to.
 type answer struct {
-	code       string
-	record     *record     // nil: there is none
-	transition *transition // that this step made, and others should hear of
-	sent       time.Duration
-	err        error
+	code        string
+	record      *record       // nil: there is none
+	transitions []*transition // that this step made, and others should hear of
+	err         error
 }
 
 // step is one run of the script for a circuit.
@@ -157,16 +156,18 @@ func (s *replica) run(runs []cache.Run, timeout time.Duration) []answer {
 	defer cancel()
 	sent := s.registry.now()
 	answers := make([]answer, len(runs))
+	answered := 0
 	for i, result := range s.store.RunAll(ctx, runs) {
 		answers[i] = read(result, sent)
-		s.note(answers[i].err)
+		answered += int(bit(answers[i].err == nil))
 	}
+	s.note(answered, len(runs))
 	return answers
 }
 
 // read understands what the script answers.
 func read(result cache.Result, sent time.Duration) answer {
-	a := answer{sent: sent, err: result.Err}
+	a := answer{err: result.Err}
 	if a.err != nil {
 		return a
 	}
@@ -188,22 +189,22 @@ func read(result cache.Result, sent time.Duration) answer {
 		}
 		a.record = &r
 	}
-	if packed := result.Values[3]; packed != "" {
-		a.transition = (&unpacker{rest: []byte(packed)}).transition()
+	for u := (unpacker{rest: []byte(result.Values[3])}); len(u.rest) > 0; {
+		a.transitions = append(a.transitions, u.transition())
 	}
 	return a
 }
 
-// note counts an answer, or a miss; enough misses in a row and the store is left
-// alone for a while.
-func (s *replica) note(err error) {
-	s.tally.steps.Add(1)
-	if err == nil {
+// note counts what came of one round trip. Enough of them in a row without any
+// answer, and the store is left alone for a while.
+func (s *replica) note(answered, asked int) {
+	s.tally.steps.Add(uint64(asked))
+	s.tally.misses.Add(uint64(asked - answered))
+	if answered > 0 {
 		s.misses.Store(0)
 		s.met.Store(true)
 		return
 	}
-	s.tally.misses.Add(1)
 	if s.misses.Add(1) >= awayAfter {
 		now := s.registry.now()
 		s.retryAt.Store(int64(later(now, awayFor)))
@@ -302,23 +303,24 @@ func (s *replica) indexes() (map[string]uint64, bool) {
 			runs = append(runs, cache.Run{Script: indexScript, Keys: []string{indexKey(g)}})
 		}
 	}
-	if len(runs) == 0 && !s.met.Load() { // shows whether the store is there at all
+	if len(runs) == 0 { // shows whether the store is there at all
 		runs = append(runs, cache.Run{Script: indexScript, Keys: []string{indexKey(0)}})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	listed := map[string]uint64{}
+	listed, answered := map[string]uint64{}, 0
 	for _, result := range s.store.RunAll(ctx, runs) {
-		s.note(result.Err)
 		if result.Err != nil {
-			return nil, false
+			continue
 		}
+		answered++
 		for i := 0; i+1 < len(result.Values); i += 2 {
 			generation, _ := strconv.ParseUint(result.Values[i+1], 10, 64)
 			listed[result.Values[i]] = generation
 		}
 	}
-	return listed, true
+	s.note(answered, len(runs))
+	return listed, answered == len(runs)
 }
 
 // listen asks for a circuit when another replica says that it has moved.
