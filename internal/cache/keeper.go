@@ -21,13 +21,15 @@ const (
 func (v *Valkey) keep(tried func()) {
 	var away time.Time // zero while the server is there
 	pause := firstPause
-	for {
+	for attempt := 0; ; attempt++ {
 		began := clockNow()
-		cause := v.live(&away, tried)
+		cause := v.live(attempt, &away, tried)
 		if v.gone.Err() != nil {
+			tried()
 			return
 		}
 		v.lost(&away, cause)
+		tried()
 		if clockNow()-began > steady {
 			pause = firstPause
 		}
@@ -36,9 +38,8 @@ func (v *Valkey) keep(tried func()) {
 }
 
 // live makes a line and attends to it; it returns why there is none any more.
-func (v *Valkey) live(away *time.Time, tried func()) error {
-	defer tried()
-	l, err := v.connect()
+func (v *Valkey) live(attempt int, away *time.Time, tried func()) error {
+	l, err := v.connect(attempt)
 	if err != nil {
 		return err
 	}
@@ -48,50 +49,84 @@ func (v *Valkey) live(away *time.Time, tried func()) error {
 	return v.attend(l)
 }
 
-// connect makes a line whose server answers.
-func (v *Valkey) connect() (*line, error) {
-	l := newLine(v.timeout)
-	defer context.AfterFunc(v.gone, func() { l.lose(errClosed) })()
+// connect makes a line to a server that takes commands, also writing ones. It
+// asks one node what it is before it treats it as part of a cluster.
+func (v *Valkey) connect(attempt int) (*line, error) {
 	options := v.options
-	options.DialCtxFn = l.dial
-	client, err := rueidis.NewClient(options)
+	options.InitAddress = []string{v.options.InitAddress[attempt%len(v.options.InitAddress)]}
+	options.ForceSingleClient = true
+	l, err := v.dial(options)
 	if err != nil {
-		l.lose(err)
 		return nil, err
 	}
-	l.carry(client)
-	if err := l.greet(); err != nil {
-		l.lose(err)
-		v.dispose(l)
+	mode, err := l.greet()
+	if err == nil && mode != "cluster" && len(v.options.InitAddress) > 1 {
+		err = errNoCluster
+	}
+	if err == nil && mode != "cluster" {
+		return l, nil
+	}
+	l.close(err)
+	if err != nil {
+		return nil, err
+	}
+	return v.dial(v.options)
+}
+
+func (v *Valkey) dial(options rueidis.ClientOption) (*line, error) {
+	l := newLine(v.timeout)
+	defer context.AfterFunc(v.gone, func() { l.lose(errClosed) })()
+	options.DialCtxFn = l.dial
+	client, err := rueidis.NewClient(options)
+	if client != nil {
+		l.carry(client)
+	}
+	if err != nil {
+		l.close(err)
 		return nil, err
 	}
 	return l, nil
 }
 
-var errReplica = errors.New("it is a read-only replica")
+var (
+	errReplica   = errors.New("it is a read-only replica")
+	errSentinel  = errors.New("it is a sentinel, not a server")
+	errNoCluster = errors.New("it is no cluster: several nodes may be named for a cluster only")
+)
 
-// greet makes sure that the server takes commands, also writing ones.
-func (l *line) greet() error {
+// greet asks the server whether it takes commands and what it is: "cluster", or
+// anything else.
+func (l *line) greet() (mode string, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, dialTimeout)
 	defer cancel()
 	if err := l.client.Do(ctx, l.client.B().Ping().Build()).Error(); err != nil {
-		return err
-	}
-	if l.cluster {
-		return nil
+		return "", err
 	}
 	about, err := l.client.Do(ctx, l.client.B().Arbitrary("HELLO").Build()).AsMap()
 	if _, unknown := rueidis.IsRedisErr(err); unknown {
-		return nil // a server before 6 does not say
+		return l.greetOld(ctx)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	role := about["role"]
-	if said, _ := role.ToString(); said == "replica" || said == "slave" {
-		return errReplica
+	role, server := about["role"], about["mode"]
+	mode, _ = server.ToString()
+	switch said, _ := role.ToString(); {
+	case mode == "sentinel":
+		return "", errSentinel
+	case mode != "cluster" && (said == "replica" || said == "slave"):
+		return "", errReplica
 	}
-	return nil
+	return mode, nil
+}
+
+// greetOld asks a server that has no HELLO, or hides it.
+func (l *line) greetOld(ctx context.Context) (mode string, err error) {
+	err = l.client.Do(ctx, l.client.B().ClusterInfo().Build()).Error()
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return "standalone", nil
+	}
+	return "cluster", err
 }
 
 // attend waits until the line is lost, and returns why.
@@ -99,16 +134,10 @@ func (v *Valkey) attend(l *line) error {
 	select {
 	case <-l.ctx.Done():
 	case <-v.gone.Done():
-		l.lose(errClosed)
 	}
 	v.line.Store(nil)
-	v.dispose(l)
+	l.close(errClosed)
 	return context.Cause(l.ctx)
-}
-
-// dispose ends what the client of a lost line still runs.
-func (v *Valkey) dispose(l *line) {
-	v.work.Go(l.client.Close)
 }
 
 // publish gives the line to calls and watches.

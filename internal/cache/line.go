@@ -38,9 +38,10 @@ var (
 // next, so that no call ever waits for one to be dialled. A cluster's line loses
 // single nodes and ends with the last.
 type line struct {
-	client  rueidis.Client
-	cluster bool
-	timeout time.Duration
+	client   rueidis.Client
+	cluster  bool
+	timeout  time.Duration // longest a call may take
+	patience time.Duration
 
 	state atomic.Int32
 	slots chan struct{}
@@ -54,7 +55,8 @@ type line struct {
 }
 
 func newLine(timeout time.Duration) *line {
-	l := &line{timeout: timeout, slots: make(chan struct{}, underWay), conns: map[*conn]struct{}{}, rests: map[string]time.Duration{}}
+	l := &line{timeout: timeout, patience: patience, slots: make(chan struct{}, underWay)}
+	l.conns, l.rests = map[*conn]struct{}{}, map[string]time.Duration{}
 	l.ctx, l.end = context.WithCancelCause(context.Background())
 	return l
 }
@@ -70,20 +72,20 @@ func (l *line) carry(client rueidis.Client) {
 	}
 }
 
-// enter takes a place among the calls under way; false when ctx ended first.
-func (l *line) enter(ctx context.Context) bool {
+// enter takes a place among the calls under way.
+func (l *line) enter(ctx context.Context) error {
 	select {
 	case l.slots <- struct{}{}:
-		return true
+		return nil
 	default:
 	}
 	select {
 	case l.slots <- struct{}{}:
-		return true
+		return nil
 	case <-l.ctx.Done():
-		return false
+		return errAway
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 }
 
@@ -93,7 +95,7 @@ func (l *line) leave() { <-l.slots }
 // whether the server has fallen silent.
 func (l *line) abandon() {
 	l.held.Add(1)
-	silent := l.silent()
+	silent := l.silent(l.timeout)
 	switch {
 	case len(silent) == 0:
 	case l.cluster:
@@ -101,18 +103,17 @@ func (l *line) abandon() {
 			_ = c.Close()
 		}
 	case l.state.CompareAndSwap(lineUp, lineQuiet):
-		time.AfterFunc(patience, l.loseIfQuiet)
+		time.AfterFunc(l.patience, l.loseIfQuiet)
 	}
 }
 
-// silent returns the connections that owe an answer for longer than a call may
-// take.
-func (l *line) silent() (all []*conn) {
+// silent returns the connections that have owed an answer for so long.
+func (l *line) silent(so time.Duration) (all []*conn) {
 	now := clockNow()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if asked := time.Duration(c.asked.Load()); asked != 0 && now-asked >= l.timeout {
+		if asked := time.Duration(c.asked.Load()); asked != 0 && now-asked >= so {
 			all = append(all, c)
 		}
 	}
@@ -120,8 +121,12 @@ func (l *line) silent() (all []*conn) {
 }
 
 func (l *line) loseIfQuiet() {
-	if l.state.Load() == lineQuiet {
+	switch {
+	case l.state.Load() != lineQuiet:
+	case len(l.silent(l.patience)) > 0:
 		l.lose(errSilent)
+	default: // it spoke, and fell silent again
+		time.AfterFunc(l.patience, l.loseIfQuiet)
 	}
 }
 
@@ -150,6 +155,21 @@ func (l *line) lose(cause error) {
 	for c := range conns {
 		_ = c.Conn.Close()
 	}
+}
+
+// close ends the line in good order: the calls under way are answered, if the
+// server does so within a second, and only then the connections end.
+func (l *line) close(cause error) {
+	l.state.Store(lineLost)
+	if l.cluster {
+		for _, node := range l.client.Nodes() {
+			node.Close() // the cluster's own Close does not wait for them
+		}
+	}
+	if l.client != nil {
+		l.client.Close()
+	}
+	l.lose(cause)
 }
 
 // dial makes every connection of the client, so that the line knows them.
@@ -220,43 +240,3 @@ func (l *line) drop(c *conn, cause error) {
 		l.lose(cause)
 	}
 }
-
-// conn tells its line what the server says.
-type conn struct {
-	net.Conn
-	line    *line
-	address string
-	asked   atomic.Int64 // when the oldest question since the last answer was sent; 0 = none
-}
-
-func (c *conn) Write(b []byte) (int, error) {
-	c.asked.CompareAndSwap(0, int64(clockNow()))
-	n, err := c.Conn.Write(b)
-	if err != nil {
-		c.line.drop(c, err)
-	}
-	return n, err
-}
-
-func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 {
-		c.asked.Store(0)
-		c.line.heard()
-	}
-	if err != nil {
-		c.line.drop(c, err)
-	}
-	return n, err
-}
-
-func (c *conn) Close() error {
-	c.line.drop(c, errOver)
-	return c.Conn.Close()
-}
-
-// started is where clockNow counts from; it is never 0.
-var started = time.Now().Add(-time.Second)
-
-// clockNow is a monotonic clock that fits an atomic.
-func clockNow() time.Duration { return time.Since(started) }

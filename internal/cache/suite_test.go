@@ -1,13 +1,21 @@
 package cache_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/cachetest"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"go.uber.org/goleak"
 )
+
+// A cluster's client looks again for nodes up to a second after it lost one;
+// that look cannot be called off, and finds the client closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+}
 
 // unhurried is a call's time where a test is not about time: a loaded machine
 // must not fail it.
@@ -20,12 +28,51 @@ func TestMemory(t *testing.T) {
 
 func TestValkey(t *testing.T) {
 	t.Parallel()
-	cachetest.Run(t, func(t testing.TB) cache.Cache { return open(t, redistest.Start(t).URL(), unhurried) })
+	cachetest.Run(t, inTurn(redistest.Start(t)))
 }
 
-func open(t testing.TB, url string, timeout time.Duration) *cache.Valkey {
+// Without HELLO the client falls back to the old protocol, which needs a
+// connection of its own for watches.
+func TestValkeyWithoutRESP3(t *testing.T) {
+	t.Parallel()
+	cachetest.Run(t, inTurn(redistest.Start(t, "--rename-command", "HELLO", "")))
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cachetest.Run(t, inTurn(startCluster(t, 1)[0]))
+}
+
+// inTurn lends one server to one test after the other, empty.
+func inTurn(s *redistest.Server) cachetest.Open {
+	var turn sync.Mutex
+	return func(t testing.TB) cache.Cache {
+		turn.Lock()
+		t.Cleanup(turn.Unlock)
+		s.FlushAll()
+		return openOn(t, s)
+	}
+}
+
+// openOn opens the server's cache, and checks in the end that every key that
+// was left on it expires.
+func openOn(t testing.TB, s *redistest.Server) *cache.Valkey {
 	t.Helper()
-	v, err := cache.OpenValkey(url, cache.ValkeyConfig{Timeout: timeout})
+	v := open(t, s.URL(), cache.ValkeyConfig{Timeout: unhurried})
+	t.Cleanup(func() {
+		for _, key := range s.Keys() {
+			// A key may expire between the two questions.
+			if ttl := s.TTL(key); ttl == -time.Millisecond {
+				t.Errorf("key %q stays for ever", key)
+			}
+		}
+	})
+	return v
+}
+
+func open(t testing.TB, url string, cfg cache.ValkeyConfig) *cache.Valkey {
+	t.Helper()
+	v, err := cache.OpenValkey(url, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

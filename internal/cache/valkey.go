@@ -169,8 +169,11 @@ func (v *Valkey) call(ctx context.Context, send func(context.Context, *line) err
 	}
 	bounded, cancel := v.bound(ctx)
 	defer cancel()
-	if !l.enter(bounded) {
+	switch err := l.enter(bounded); {
+	case isContextError(err):
 		return timedOut(ctx)
+	case err != nil:
+		return err
 	}
 	err := send(bounded, l)
 	if err != nil && bounded.Err() != nil && isContextError(err) {

@@ -3,7 +3,6 @@ package cache
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -61,24 +60,27 @@ func database(path string) (int, error) {
 	return n, nil
 }
 
+// addresses lists the host and the further nodes. An odd parameter is not named
+// in the error: it may be the end of a password that was not escaped.
 func addresses(u *url.URL) ([]string, error) {
-	all := []string{withPort(u.Host)}
+	nodes := []string{u.Host}
 	for name, values := range u.Query() {
 		if name != "addr" {
-			return nil, fmt.Errorf("cache url: unknown parameter %q: only addr, a further node, may follow", name)
+			return nil, errors.New("cache url: of parameters only addr, a further node, may follow")
 		}
-		for _, node := range values {
-			all = append(all, withPort(node))
+		nodes = append(nodes, values...)
+	}
+	for i := range nodes {
+		host, port, err := net.SplitHostPort(nodes[i])
+		if err != nil || port == "" {
+			host, port = strings.Trim(strings.TrimSuffix(nodes[i], ":"), "[]"), defaultPort
 		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("cache url: a port must be a number from 1 to 65535")
+		}
+		nodes[i] = net.JoinHostPort(host, port)
 	}
-	return all, nil
-}
-
-func withPort(host string) string {
-	if _, port, err := net.SplitHostPort(host); err == nil && port != "" {
-		return host
-	}
-	return net.JoinHostPort(strings.Trim(strings.TrimSuffix(host, ":"), "[]"), defaultPort)
+	return nodes, nil
 }
 
 // tuned sets what does not come from the URL. Nothing is sent twice, nothing is
@@ -96,6 +98,7 @@ func tuned(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: pingGap}
 	opt.ConnWriteTimeout = pingTimeout
 	opt.ClientName = "breakwater"
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // older servers log it as an unknown command
 	opt.ClusterOption.MaxMovedRedirections = 5
 	return opt
 }

@@ -1,0 +1,23 @@
+package cache
+
+import "time"
+
+// TTL is how long a key will live, 0 when it is absent.
+func (m *Memory) TTL(key string) time.Duration {
+	e := m.find(key)
+	if e == nil {
+		return 0
+	}
+	return e.expires.Sub(m.now())
+}
+
+// Weight is how many bytes the cache believes to hold once it has dropped what
+// is too much.
+func (m *Memory) Weight() uint64 {
+	m.entries.CleanUp()
+	return m.entries.WeightedSize()
+}
+
+// WaitLong makes the cache keep its present connection however long the server
+// is silent.
+func (v *Valkey) WaitLong() { v.line.Load().patience = time.Hour }
