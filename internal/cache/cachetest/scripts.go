@@ -113,8 +113,10 @@ func runAll(t *testing.T, c cache.Cache) {
 	if got := c.RunAll(t.Context(), nil); len(got) != 0 {
 		t.Errorf("no runs: got %+v", got)
 	}
+	mustSet(t, c, "a", "1", lifetime)
+	mustSet(t, c, "f", "bytes", lifetime)
 	got := c.RunAll(t.Context(), []cache.Run{
-		{Script: set, Keys: []string{"a"}, Args: []string{"1", long}},
+		{Script: set, Keys: []string{"b"}, Args: []string{"2", long}},
 		{Script: fail, Keys: []string{"f"}},
 		{Script: echo, Keys: []string{"a", "b"}},
 		{Script: get, Keys: []string{"a"}},
@@ -122,6 +124,7 @@ func runAll(t *testing.T, c cache.Cache) {
 		{Script: hashAll, Keys: []string{"f"}},
 	})
 	want := []cache.Result{{Values: []string{}}, {}, {}, {Values: []string{"=1"}}, {Values: []string{}}, {}}
+	wantValue(t, c, "b", "2")
 	for i := range got {
 		failed := want[i].Values == nil
 		if (got[i].Err != nil) != failed || errors.Is(got[i].Err, cache.ErrUnavailable) {
