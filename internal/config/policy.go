@@ -20,9 +20,15 @@ type BreakerPolicy struct {
 }
 
 // BreakerPolicy returns what governs the circuit of a target: the first
-// override that matches it, over that one's profile, over circuit_breaker. The
-// target need not be declared.
+// override that matches it, over that one's profile, over circuit_breaker. Its
+// store is never empty. The target need not be declared.
 func (c *Config) BreakerPolicy(t llm.Target) BreakerPolicy {
+	p := c.layered(t)
+	p.Settings.Store = c.CircuitStore(p.Settings)
+	return p
+}
+
+func (c *Config) layered(t llm.Target) BreakerPolicy {
 	i := c.overrideOf(t)
 	if i < 0 {
 		return BreakerPolicy{Place: i, Settings: c.CircuitBreaker}

@@ -65,7 +65,7 @@ func TestTheFirstOverrideThatMatchesGoverns(t *testing.T) {
 				t.Fatal("not a key")
 			}
 			tt.want.Settings = config.Default().CircuitBreaker
-			tt.want.Settings.FailureThreshold = 7
+			tt.want.Settings.FailureThreshold, tt.want.Settings.Store = 7, config.StoreLocal
 			tt.changes(&tt.want.Settings)
 			if diff := cmp.Diff(tt.want, c.BreakerPolicy(target)); diff != "" {
 				t.Errorf("governed otherwise (-want +got):\n%s", diff)
