@@ -82,6 +82,9 @@ func (t *Tokens) Revoke(ctx context.Context, named string) (revoked Token, alrea
 	if whole, ok := parse(named); ok {
 		named = whole.prefix
 	}
+	if id, err := uuid.Parse(named); err == nil {
+		named = id.String() // as it is kept, however it was written
+	}
 	return t.store.RevokeToken(ctx, strings.TrimPrefix(named, marker))
 }
 

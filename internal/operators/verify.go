@@ -14,11 +14,11 @@ const (
 	// outageTTL is how long a token that was live when it was last looked up is
 	// good while the database is away.
 	outageTTL = 24 * time.Hour
-	// outageRetry is how long the database is left alone after it was away, so
-	// that requests do not all wait for it.
-	outageRetry = time.Second
 	// checkTimeout bounds one look-up.
 	checkTimeout = 3 * time.Second
+	// checkPause is how long a token that is looked up again is taken for what it
+	// was meanwhile, so that requests do not all wait for a database that hangs.
+	checkPause = checkTimeout + 2*time.Second
 )
 
 // check is what the database said of a token, and when.
@@ -47,6 +47,10 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Operator, error) {
 	if seen && now.Before(known.again) {
 		return known.worth(now)
 	}
+	seen = seen && now.Sub(known.at) < outageTTL
+	if seen {
+		t.spare(given.prefix, now.Add(checkPause))
+	}
 	live, err := t.lookUp(ctx, given.prefix)
 	switch {
 	case err == nil:
@@ -60,8 +64,7 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Operator, error) {
 		return Operator{}, ErrInvalidToken
 	case !t.store.Unavailable(err):
 		return Operator{}, err
-	case seen && now.Sub(known.at) < outageTTL:
-		t.spare(given.prefix, now)
+	case seen:
 		return known.worth(now)
 	default:
 		return Operator{}, fmt.Errorf("%w: %w", ErrUnchecked, err)
@@ -100,12 +103,12 @@ func (t *Tokens) remember(prefix string, live LiveToken, now time.Time) check {
 	return c
 }
 
-// spare leaves the database alone for a moment.
-func (t *Tokens) spare(prefix string, now time.Time) {
+// spare leaves the database alone until then.
+func (t *Tokens) spare(prefix string, then time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c, ok := t.checked[prefix]; ok {
-		c.again = now.Add(outageRetry)
+		c.again = then
 		t.checked[prefix] = c
 	}
 }
