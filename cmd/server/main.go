@@ -41,6 +41,7 @@ type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the gateway: API listener, admin listener, workers."`
 	Migrate   migrateCmd   `cmd:"" help:"Apply, revert or list the database migrations."`
 	Telemetry telemetryCmd `cmd:"" help:"Look after the telemetry tables."`
+	Tokens    tokensCmd    `cmd:"" help:"Mint, list and revoke operator tokens."`
 	Config    configCmd    `cmd:"" help:"Check, show or describe the configuration."`
 	Circuits  circuitsCmd  `cmd:"" help:"Look at the circuits of a running gateway, and steer them."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
