@@ -165,10 +165,18 @@ func (o *Overrides) settle(ctx context.Context, key string, d decision, kept, re
 		}
 	case d.saved && !kept:
 		return o.endedElsewhere(ctx, key, d, now)
-	case remind:
+	case remind && !o.overruled(key, d):
 		return o.tell(ctx, key, d.again(now))
 	}
 	return nil
+}
+
+// overruled reports whether somebody has said something else since, on a gateway
+// that shares its circuits with this one and could not write it down: the last
+// word is not taken back by an older one that is merely told again.
+func (o *Overrides) overruled(key string, d decision) bool {
+	circuit, ok := o.circuits.Circuit(key)
+	return ok && circuit.Reason == breaker.ReasonOperator && circuit.State.String() != stateOf(d.command.Action)
 }
 
 // nearlyOver is how far two clocks may be apart about when a time is up. So
@@ -197,7 +205,7 @@ func (o *Overrides) remind() {
 	defer give(o.telling)
 	now := time.Now()
 	for key, d := range o.known() {
-		if d.ended() || d.over(now) {
+		if d.ended() || d.over(now) || o.overruled(key, d) {
 			continue
 		}
 		if err := o.tell(o.ctx, key, d.again(now)); err != nil {

@@ -17,6 +17,8 @@ import (
 // Circuits are told what people decide, which a *breaker.Registry is.
 type Circuits interface {
 	Command(ctx context.Context, key string, c breaker.Command) (breaker.Snapshot, error)
+	// Circuit returns false for one that is not in use.
+	Circuit(key string) (breaker.Snapshot, bool)
 }
 
 // Override is an operator state of a circuit as it is kept. Times are by the

@@ -239,6 +239,34 @@ func TestCircuitsAreToldAgain(t *testing.T) {
 	})
 }
 
+// What a gateway that shares the circuits has said, and could not write down, is
+// not taken back by what is told again.
+func TestWhatIsToldAgainTakesNoLaterWordBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShelf()
+		a := start(t, s)
+		for _, key := range []string{"k", "l", "m"} {
+			a.command(key, breaker.ActionOpen, 0)
+		}
+		for _, away := range []bool{false, true} {
+			a.way.cut(away)
+			for key, action := range map[string]breaker.Action{"k": breaker.ActionClose, "l": breaker.ActionShadow} {
+				if _, err := a.circuits.Registry.Command(t.Context(), key, breaker.Command{Action: action, Actor: "bob"}); err != nil {
+					t.Error(err)
+				}
+			}
+			a.circuits.taken()
+			a.overrides.Reassert()
+			wait(time.Millisecond)
+			if diff := cmp.Diff([]string{"m open"}, a.circuits.taken()); diff != "" {
+				t.Errorf("told again with the store away %t (-want +got):\n%s", away, diff)
+			}
+		}
+		a.way.cut(false)
+		a.end()
+	})
+}
+
 func TestAStopWritesWhatWaitsOrSaysWhatIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newShelf()
