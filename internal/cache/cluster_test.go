@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,6 +70,29 @@ func TestClusterOfTwoNodes(t *testing.T) {
 			t.Errorf("node %d holds %d of %d keys, want a part of them", i, got, len(runs))
 		}
 	}
+}
+
+// A node that is late costs a batch its own runs, not the others'.
+func TestClusterAnswersTheRunsOfItsLivingNodes(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, 2)
+	v := open(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: hurried})
+	runs := []cache.Run{{Script: count, Keys: []string{keyOn(0)}}, {Script: count, Keys: []string{keyOn(1)}}}
+	batch := func() (failed [2]bool) {
+		for i, r := range v.RunAll(t.Context(), runs) {
+			failed[i] = r.Err != nil
+			if r.Err != nil && !errors.Is(r.Err, cache.ErrUnavailable) || (r.Err == nil) != (len(r.Values) == 1) {
+				t.Errorf("run %d: got %q, %v", i, r.Values, r.Err)
+			}
+		}
+		return failed
+	}
+	eventually(t, "both nodes answer", func() bool { return batch() == [2]bool{} })
+
+	nodes[1].Freeze()
+	eventually(t, "one node answers", func() bool { return batch() == [2]bool{false, true} })
+	nodes[1].Thaw()
+	eventually(t, "both nodes answer again", func() bool { return batch() == [2]bool{} })
 }
 
 // One node's loss leaves the other's keys served.

@@ -1,6 +1,9 @@
 package cache
 
-import "time"
+import (
+	"crypto/x509"
+	"time"
+)
 
 // TTL is how long a key will live, 0 when it is absent.
 func (m *Memory) TTL(key string) time.Duration {
@@ -21,3 +24,14 @@ func (m *Memory) Weight() uint64 {
 // WaitLong makes the cache keep its present connection however long the server
 // is silent.
 func (v *Valkey) WaitLong() { v.line.Load().patience = time.Hour }
+
+// OpenTrusting opens a server whose certificate these authorities vouch for.
+func OpenTrusting(url string, cfg ValkeyConfig, roots *x509.CertPool) (*Valkey, error) {
+	options, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	options = tuned(options)
+	options.TLSConfig.RootCAs = roots
+	return openValkey(options, cfg), nil
+}

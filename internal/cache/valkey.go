@@ -57,7 +57,11 @@ func OpenValkey(url string, cfg ValkeyConfig) (*Valkey, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Valkey{timeout: cfg.Timeout, log: cfg.Log, options: tuned(options), changed: make(chan struct{})}
+	return openValkey(tuned(options), cfg), nil
+}
+
+func openValkey(options rueidis.ClientOption, cfg ValkeyConfig) *Valkey {
+	v := &Valkey{timeout: cfg.Timeout, log: cfg.Log, options: options, changed: make(chan struct{})}
 	if v.timeout <= 0 {
 		v.timeout = defaultTimeout
 	}
@@ -72,7 +76,7 @@ func OpenValkey(url string, cfg ValkeyConfig) (*Valkey, error) {
 	case <-tried:
 	case <-time.After(firstLook):
 	}
-	return v, nil
+	return v
 }
 
 // Available says whether the last that was heard of the server is good: false

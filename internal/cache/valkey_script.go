@@ -73,47 +73,37 @@ func (v *Valkey) RunAll(ctx context.Context, runs []Run) []Result {
 }
 
 // runAll fills the results of the sent runs. It returns an error when the call
-// ended before the answers; those that are still empty then share it.
+// ended before some of the answers; the results that are still empty share it.
 func (l *line) runAll(ctx context.Context, runs []Run, sent []int, results []Result) error {
 	ahead := map[*Script]bool{}
-	replies, err := l.pipeline(ctx, runs, sent, func(s *Script) builder { return l.shortest(s, ahead) })
-	if err != nil {
+	lost, err := l.round(ctx, runs, sent, results, func(s *Script) builder { return l.shortest(s, ahead) })
+	if len(lost) == 0 || err != nil {
 		return err
 	}
-	var lost []int
-	for n, i := range sent {
-		if isLost(replies[n]) {
-			lost = append(lost, i)
-			continue
-		}
-		l.settle(&results[i], runs[i].Script, replies[n])
-	}
-	if len(lost) == 0 {
-		return nil
-	}
-	if replies, err = l.pipeline(ctx, runs, lost, func(*Script) builder { return byText }); err != nil {
-		return err
-	}
-	for n, i := range lost {
-		l.settle(&results[i], runs[i].Script, replies[n])
-	}
-	return nil
+	_, err = l.round(ctx, runs, lost, results, func(*Script) builder { return byText })
+	return err
 }
 
-// pipeline sends the runs together. Its error is the context's, when that ended
-// before every answer was there.
-func (l *line) pipeline(ctx context.Context, runs []Run, which []int, how func(*Script) builder) ([]rueidis.RedisResult, error) {
+// round sends the runs together and settles those that were answered. It returns
+// those whose script the server has lost, and the context's error when that ended
+// before every answer was there: of a cluster's nodes one may be late alone.
+func (l *line) round(ctx context.Context, runs []Run, which []int, results []Result, how func(*Script) builder) (lost []int, late error) {
 	commands := make(rueidis.Commands, len(which))
 	for n, i := range which {
 		commands[n] = how(runs[i].Script)(l.client, runs[i].Script, runs[i].Keys, runs[i].Args)
 	}
-	replies := l.client.DoMulti(ctx, commands...)
-	for _, r := range replies {
-		if err := r.NonRedisError(); err != nil && ctx.Err() != nil && isContextError(err) {
-			return nil, err
+	for n, r := range l.client.DoMulti(ctx, commands...) {
+		i := which[n]
+		switch err := r.NonRedisError(); {
+		case err != nil && ctx.Err() != nil && isContextError(err):
+			late = err
+		case isLost(r):
+			lost = append(lost, i)
+		default:
+			l.settle(&results[i], runs[i].Script, r)
 		}
 	}
-	return replies, nil
+	return lost, late
 }
 
 func (l *line) settle(result *Result, s *Script, r rueidis.RedisResult) {
