@@ -73,6 +73,7 @@ func (g *gateway) swap(next *config.Config, running *runtime) error {
 		return fmt.Errorf("set the simulated providers: %w", err)
 	}
 	g.circuits.Reconfigure(rt.policies.settings)
+	g.circuits.Keep(circuitKeys(next))
 	g.holds.Reconfigure(rt.policies.hold)
 	g.health.Reconfigure(health.Settings(next.Health), next.AllTargets())
 	g.metrics.Learn(known(next))

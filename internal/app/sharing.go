@@ -30,7 +30,18 @@ func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *b
 		c.Store, c.StoreTimeout = g.cache, cfg.Cache.Timeout
 		c.OnStoreBack = func() { g.overrides.Reassert() }
 	}
-	return breaker.New(c)
+	circuits := breaker.New(c)
+	circuits.Keep(circuitKeys(cfg))
+	return circuits
+}
+
+// circuitKeys names the circuits of all declared targets.
+func circuitKeys(cfg *config.Config) []string {
+	var keys []string
+	for _, target := range cfg.AllTargets() {
+		keys = append(keys, target.Key())
+	}
+	return keys
 }
 
 // sharedStateDegraded reports whether this replica decides alone what it should

@@ -49,6 +49,7 @@ type Registry struct {
 
 	policy   atomic.Pointer[policy]
 	circuits sync.Map // string → *circuit
+	kept     atomic.Pointer[map[string]bool]
 	outbox   *outbox
 	wake     chan struct{} // for the sweeper: an episode has begun, or calls are about to be slow
 	sweepAt  atomic.Int64  // when the sweeper looks next; the end of time while it is looking
@@ -174,6 +175,30 @@ func (r *Registry) Reconfigure(settings func(key string) Settings) {
 		c.(*circuit).adopt(p)
 	}
 	signal(r.wake) // leases may have become shorter
+}
+
+// Keep names the keys whose shared circuits stay also while nobody calls here:
+// so the registry always knows what other replicas have found, and the first
+// call is decided by it. It replaces what was named before. Without a store it
+// does nothing.
+func (r *Registry) Keep(keys []string) {
+	if r.replica == nil {
+		return
+	}
+	kept := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		kept[key] = true
+	}
+	r.kept.Store(&kept)
+	for _, key := range keys {
+		r.circuit(key)
+	}
+}
+
+// keeps reports whether a circuit stays while nobody calls.
+func (r *Registry) keeps(key string) bool {
+	kept := r.kept.Load()
+	return kept != nil && (*kept)[key]
 }
 
 func (r *Registry) nextPolicy(settings func(key string) Settings) *policy {

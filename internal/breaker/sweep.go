@@ -112,7 +112,7 @@ func (c *circuit) evictIfIdle() {
 		return
 	}
 	if c.mode != Local {
-		if !c.machine.unsent.quiet() {
+		if c.registry.keeps(c.key) || !c.machine.unsent.quiet() {
 			return
 		}
 		c.registry.replica.inGroup[groupOf(c.key)].Add(-1)
