@@ -24,6 +24,8 @@ var themes = []theme{
 	retryFallback,
 	circuitBreaker,
 	breakerScope,
+	sharedState,
+	sharedCircuits,
 	secrets,
 	adminSecurity,
 	cost,

@@ -104,14 +104,21 @@ func oneProbeAtATime(t *testing.T) {
 // all others are answered. The held one's answer is the last.
 func crowd(t *testing.T, g *apptest.Gateway, n int, release chan struct{}) []apptest.Answer {
 	t.Helper()
+	return crowdOver(t, []*apptest.Gateway{g}, n, release)
+}
+
+// crowdOver is crowd with n requests to each of several gateways, of which one
+// is held.
+func crowdOver(t *testing.T, gateways []*apptest.Gateway, n int, release chan struct{}) []apptest.Answer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	answers := make(chan apptest.Answer, n)
+	answers := make(chan apptest.Answer, n*len(gateways))
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	for range n {
+	for i := range n * len(gateways) {
 		all.Go(func() {
-			answer, err := g.TryPost(ctx, apptest.ChatBody)
+			answer, err := gateways[i%len(gateways)].TryPost(ctx, apptest.ChatBody)
 			if err != nil {
 				t.Error(err)
 			}
@@ -119,7 +126,7 @@ func crowd(t *testing.T, g *apptest.Gateway, n int, release chan struct{}) []app
 		})
 	}
 	var got []apptest.Answer
-	for range n - 1 {
+	for range n*len(gateways) - 1 {
 		got = append(got, <-answers)
 	}
 	close(release)

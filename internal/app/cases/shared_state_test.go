@@ -1,0 +1,330 @@
+package cases
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/cache"
+	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
+)
+
+// sharedState is what gateways have in common through a cache, and what is left
+// without it.
+var sharedState = theme{
+	"SCO_04": oneProbeOpensTheWayForAll,
+	"SCO_05": oneProbeOverAllGateways,
+	"RED_01": cacheIsAnAidAndNoDependency,
+	"RED_03": everySharedKeyExpires,
+	"RED_06": stepsOfACircuitStayInOneSlot,
+}
+
+// spreads is how soon every gateway has to know what one of them has found.
+const spreads = time.Second
+
+// onCache is the section of a cache that the gateways share, patient enough for
+// a machine that is busy with many tests.
+func onCache(server *redistest.Server) string {
+	return fmt.Sprintf("cache: {url: %q, timeout: 2s}", server.URL())
+}
+
+// fleet starts so many gateways with one configuration, on one database.
+func fleet(t *testing.T, n int, text string) []*apptest.Gateway {
+	t.Helper()
+	database := postgrestest.URL(t)
+	gateways := make([]*apptest.Gateway, n)
+	for i := range gateways {
+		gateways[i] = apptest.StartWith(t, text, database)
+	}
+	return gateways
+}
+
+// awaitState waits until a gateway shows a circuit in a state.
+func awaitState(t *testing.T, g *apptest.Gateway, circuit, state string) {
+	t.Helper()
+	apptest.Eventually(t, func() string {
+		if got := g.Circuit(t, circuit).State; got != state {
+			return circuit + " is " + got + ", want " + state
+		}
+		return ""
+	})
+}
+
+// within complains when something took longer than it may.
+func within(t *testing.T, what string, limit time.Duration, happen func()) {
+	t.Helper()
+	begun := time.Now()
+	happen()
+	if took := time.Since(begun); took > limit {
+		t.Errorf("%s took %v, want at most %v", what, took, limit)
+	}
+}
+
+// gaugeOfA is the state of A's circuit as the metrics tell it.
+const gaugeOfA = `breakwater_circuit_state{model="m1",provider="alpha",region="r1"}`
+
+// byBoot says which gateway wrote each event, as the number of its first event.
+func byBoot(events []apptest.Row) []int {
+	var boots []any
+	var all []int
+	for _, e := range events {
+		if !slices.Contains(boots, e["boot_id"]) {
+			boots = append(boots, e["boot_id"])
+		}
+		all = append(all, slices.Index(boots, e["boot_id"]))
+	}
+	return all
+}
+
+func oneProbeOpensTheWayForAll(t *testing.T) {
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.OK(), apptest.OK(), apptest.Status(500), apptest.OK()))
+	b := apptest.NewUpstream(t, apptest.OK())
+	nodes := fleet(t, 2, apptest.TwoTargets(a, b, eager, onCache(redistest.Start(t))))
+	one, two := nodes[0], nodes[1]
+	served(t, one.Post(t, apptest.ChatBody), circuitA)
+	served(t, two.Post(t, apptest.ChatBody), circuitA)
+
+	served(t, one.Post(t, apptest.ChatBody), circuitB) // A has failed
+	within(t, "the news that A is open", spreads, func() { awaitState(t, two, circuitA, "open") })
+	answer := two.Post(t, apptest.ChatBody)
+	served(t, answer, circuitB)
+	equal(t, "attempts behind an open circuit", answer.Header.Get("X-Breakwater-Attempts"), "1")
+
+	one.AwaitEligible(t, circuitA)
+	served(t, one.Post(t, apptest.ChatBody), circuitA) // the probe
+	within(t, "the news that A is closed", spreads, func() { awaitState(t, two, circuitA, "closed") })
+	answer = two.Post(t, apptest.ChatBody)
+	served(t, answer, circuitA)
+
+	rows(t, "the other gateway's call", two.AttemptsOf(t, answer), apptest.Row{"outcome": "success", "probe": nil})
+	equal(t, "calls of A", a.Calls(), 5)
+	for _, g := range nodes {
+		g.AwaitMetric(t, gaugeOfA, "0")
+		g.AwaitMetric(t, "breakwater_shared_state_degraded", "0")
+	}
+	events := one.CircuitEvents(t, 3)
+	rows(t, "events", events, apptest.Row{"to_state": "open"}, apptest.Row{"to_state": "half_open"}, apptest.Row{"to_state": "closed"})
+	equal(t, "gateways by event", byBoot(events), []int{0, 0, 0})
+}
+
+func oneProbeOverAllGateways(t *testing.T) {
+	const each = 10
+	release := make(chan struct{})
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.Held(release, apptest.OK())))
+	b := apptest.NewUpstream(t, apptest.OK())
+	nodes := fleet(t, 3, apptest.TwoTargets(a, b, eager, onCache(redistest.Start(t))))
+
+	served(t, nodes[0].Post(t, apptest.ChatBody), circuitB) // A has failed
+	for _, g := range nodes {
+		awaitState(t, g, circuitA, "open")
+	}
+	for _, g := range nodes {
+		g.AwaitEligible(t, circuitA)
+	}
+	answers := crowdOver(t, nodes, each, release)
+
+	equal(t, "answers by target", targetsOf(answers), map[string]int{circuitA: 1, circuitB: 3*each - 1})
+	equal(t, "calls of A", a.Calls(), 2)
+	for _, g := range nodes {
+		awaitState(t, g, circuitA, "closed")
+	}
+	rows(t, "events", nodes[0].CircuitEvents(t, 3), apptest.Row{"to_state": "open"}, apptest.Row{"to_state": "half_open"}, apptest.Row{"to_state": "closed"})
+}
+
+// awaitShared waits until the metric says whether the cache is away, and checks
+// that readiness says so, too; calls are served either way.
+func awaitShared(t *testing.T, g *apptest.Gateway, degraded bool) {
+	t.Helper()
+	metric, list := "0", []string{}
+	if degraded {
+		metric, list = "1", []string{"cache"}
+	}
+	g.AwaitMetric(t, "breakwater_shared_state_degraded", metric)
+	answer := apptest.Get(t, g.URL+"/readyz")
+	var ready struct{ Degraded []string }
+	if err := json.Unmarshal([]byte(answer.Body), &ready); err != nil {
+		t.Fatalf("readiness is %q: %v", answer.Body, err)
+	}
+	equal(t, "readiness", answer.Status, http.StatusOK)
+	equal(t, "what readiness says is degraded", ready.Degraded, list)
+}
+
+func cacheIsAnAidAndNoDependency(t *testing.T) {
+	for _, store := range []string{"cached", "strict"} {
+		t.Run("from_the_start_"+store, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			server.Kill()
+			a := apptest.NewUpstream(t, apptest.OK())
+			g := apptest.Start(t, apptest.OneTarget(a, sharing(store), quick(server)))
+
+			awaitShared(t, g, true)
+			servedSoon(t, g, 20)
+			server.Restart()
+			awaitShared(t, g, false)
+			servedSoon(t, g, 5)
+			equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+		})
+		t.Run("during_traffic_"+store, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			a := apptest.NewUpstream(t, apptest.OK())
+			g := apptest.Start(t, apptest.OneTarget(a, sharing(store), quick(server)))
+
+			servedSoon(t, g, 5)
+			awaitShared(t, g, false)
+			server.Kill()
+			servedSoon(t, g, 20)
+			awaitShared(t, g, true)
+			servedSoon(t, g, 20)
+			server.Restart()
+			awaitShared(t, g, false)
+			servedSoon(t, g, 5)
+			equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+		})
+	}
+}
+
+// sharing is a circuit breaker that shares its circuits so.
+func sharing(store string) string { return "circuit_breaker: {store: " + store + "}" }
+
+// quick is the section of a cache with the time-out that it has by itself.
+func quick(server *redistest.Server) string { return fmt.Sprintf("cache: {url: %q}", server.URL()) }
+
+// servedSoon makes calls one by one that are all answered. The first may meet
+// the end of the cache; of the others none takes long, unless the machine does
+// something else just then.
+func servedSoon(t *testing.T, g *apptest.Gateway, calls int) {
+	t.Helper()
+	var took []time.Duration
+	for range calls {
+		answer := g.Post(t, apptest.ChatBody)
+		served(t, answer, circuitA)
+		took = append(took, answer.Took)
+	}
+	took = took[1:]
+	slices.Sort(took)
+	if most := took[len(took)*3/4]; most > 150*time.Millisecond {
+		t.Errorf("three of four calls took up to %v, want at most 150ms", most)
+	}
+	if longest := took[len(took)-1]; longest > 2*time.Second {
+		t.Errorf("a call took %v", longest)
+	}
+}
+
+// cacheLines are the messages of the log that speak of the cache.
+func cacheLines(g *apptest.Gateway) []string {
+	var all []string
+	for line := range strings.Lines(g.Logs.String()) {
+		var said struct{ Msg string }
+		if json.Unmarshal([]byte(line), &said) == nil && strings.Contains(said.Msg, "cache") {
+			all = append(all, said.Msg)
+		}
+	}
+	return all
+}
+
+func everySharedKeyExpires(t *testing.T) {
+	server := redistest.Start(t)
+	release := make(chan struct{})
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.OK(), apptest.Status(500), apptest.Held(release, apptest.OK())))
+	g := apptest.Start(t, apptest.OneTarget(a, eager, onCache(server)))
+	expire := func(when string) {
+		t.Helper()
+		keys := server.Keys()
+		if len(keys) == 0 {
+			t.Errorf("%s: nothing is shared", when)
+		}
+		for _, key := range keys {
+			if ttl := server.TTL(key); ttl <= 0 {
+				t.Errorf("%s: %q has no end: %v", when, key, ttl)
+			}
+		}
+	}
+	awaitShared(t, g, false)
+
+	g.Post(t, apptest.ChatBody)
+	apptest.Eventually(t, func() string {
+		if len(server.Keys()) == 0 {
+			return "the success is not shared"
+		}
+		return ""
+	})
+	expire("closed")
+	g.Post(t, apptest.ChatBody)
+	awaitState(t, g, circuitA, "open")
+	expire("open")
+	g.AwaitEligible(t, circuitA)
+	probe := make(chan struct{})
+	go func() {
+		defer close(probe)
+		_, _ = g.TryPost(t.Context(), apptest.ChatBody)
+	}()
+	awaitState(t, g, circuitA, "half_open")
+	expire("with a lease")
+	close(release)
+	<-probe
+	for _, action := range []string{"open", "disable", "shadow", "reset"} {
+		equal(t, action, g.Steer(t, circuitA, action, "").Status, http.StatusOK)
+		expire("after " + action)
+	}
+}
+
+// stepsOfACircuitStayInOneSlot runs two gateways on a cluster, which refuses what
+// would cross its slots and keys that a script does not name, and looks at every
+// command besides.
+func stepsOfACircuitStayInOneSlot(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	if _, err := server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383"); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, func() string {
+		if info, err := server.Do("CLUSTER", "INFO"); err != nil || !strings.Contains(fmt.Sprint(info), "cluster_state:ok") {
+			return fmt.Sprint("the cluster is not up: ", info, err)
+		}
+		return ""
+	})
+	heard := listenTo(t, server)
+	a := apptest.NewUpstream(t, apptest.Sequence(apptest.Status(500), apptest.OK()))
+	nodes := fleet(t, 2, apptest.OneTarget(a, eager, onCache(server)))
+
+	nodes[0].Post(t, apptest.ChatBody)
+	awaitState(t, nodes[1], circuitA, "open")
+	nodes[1].AwaitEligible(t, circuitA)
+	served(t, nodes[1].Post(t, apptest.ChatBody), circuitA)
+	awaitState(t, nodes[0], circuitA, "closed")
+	equal(t, "force open", nodes[0].Steer(t, circuitA, "open", "").Status, http.StatusOK)
+	awaitState(t, nodes[1], circuitA, "forced_open")
+	for _, g := range nodes {
+		awaitShared(t, g, false)
+	}
+
+	scripts, touched := 0, 0
+	var keys []string // of the script that runs
+	for _, c := range heard() {
+		switch {
+		case c.words[0] == "EVALSHA", c.words[0] == "EVAL":
+			keys = declared(t, c.words)
+			scripts++
+			for _, key := range keys {
+				if !strings.HasPrefix(key, "cb:{") || cache.Slot(key) != cache.Slot(keys[0]) {
+					t.Errorf("a step names %q", keys)
+				}
+			}
+		case c.inside && c.words[0] != "TIME" && c.words[0] != "PUBLISH":
+			touched++
+			if !slices.Contains(keys, c.words[1]) {
+				t.Errorf("a step that names %q does %q", keys, c.words[:2])
+			}
+		}
+	}
+	if scripts < 10 || touched < 10 {
+		t.Errorf("%d steps with %d commands were seen: too few to mean anything", scripts, touched)
+	}
+}
