@@ -14,7 +14,9 @@ type circuit struct {
 	key      string
 
 	word     atomic.Uint64
-	gate     atomic.Pointer[gate] // nil unless open or forced open
+	gate     atomic.Pointer[gate] // nil unless every call is refused
+	demanded atomic.Int64         // when a call was refused last that a canary would help; 0: never
+	sending  atomic.Bool          // a canary of this replica is under way
 	tab      atomic.Pointer[tab]  // nil while successes take the lock
 	due      atomic.Int64         // when time alone makes something due
 	rejected atomic.Uint64
@@ -38,8 +40,11 @@ type circuit struct {
 
 // gate is what an open circuit tells a caller, so that refusing needs no lock.
 type gate struct {
-	state          State
-	generation     uint64
+	state      State
+	reason     string
+	generation uint64
+	// canary: the gate stays shut for callers until one has done well.
+	canary         bool
 	cause          string
 	until, openFor time.Duration
 	latest         atomic.Pointer[Refusal]
@@ -71,31 +76,29 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if c.shares() {
 		return c.acquireShared(p)
 	}
-	return c.acquireLocally(p, 0)
+	return c.acquireLocally(p, instant{})
 }
 
-// acquireLocally decides by what is known here. A lease that it gives gets the
-// name; 0: the next number.
-func (c *circuit) acquireLocally(p *Permit, lease uint64) error {
-	now := c.registry.now()
-	if g := c.gate.Load(); g != nil && now < g.until {
-		c.rejected.Add(1)
-		return g.refusal(c.key, now)
+// acquireLocally decides by what is known here. The instant says who asks, and
+// under what name a lease is wanted.
+func (c *circuit) acquireLocally(p *Permit, in instant) error {
+	in.now, in.jitter = c.registry.now(), c.registry.jitter()
+	if g := c.gate.Load(); !in.canary && g.bars(in.now) {
+		return c.turnAway(g, in.now)
 	}
-
-	in := c.lock(instant{now: now, jitter: c.registry.jitter(), lease: lease})
+	in = c.lock(in)
 	defer c.mu.Unlock()
 	c.catchUp(in)
 	d, t := c.machine.acquire(in)
 	c.apply(t)
 	if !d.admitted {
-		c.rejected.Add(1)
+		c.rejected.Add(bit(!in.canary))
 		return c.refusal(d)
 	}
 	if d.probe {
 		c.tally.probes.Add(1)
 	}
-	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, lease: d.lease, own: c.mode != Local}
+	*p = Permit{circuit: c, word: c.look().granted(), probe: d.probe, canary: in.canary, lease: d.lease, own: c.mode != Local}
 	return nil
 }
 
@@ -278,9 +281,14 @@ func (c *circuit) publishGate() {
 	m := &c.machine
 	switch m.state {
 	case Open:
-		c.gate.Store(&gate{state: Open, generation: m.generation, cause: m.cause, until: m.openUntil, openFor: m.openFor})
+		c.gate.Store(&gate{
+			state: Open, reason: ReasonCircuitOpen, generation: m.generation, cause: m.cause,
+			until: m.openUntil, openFor: m.openFor, canary: c.settings.Canary && c.registry.canary != nil,
+		})
+	case HalfOpen:
+		c.gate.Store(m.canaryGate())
 	case ForcedOpen:
-		c.gate.Store(&gate{state: ForcedOpen, generation: m.generation, until: cmp.Or(m.override.until, forever), openFor: forever})
+		c.gate.Store(&gate{state: ForcedOpen, reason: ReasonCircuitOpen, generation: m.generation, until: cmp.Or(m.override.until, forever), openFor: forever})
 	default:
 		c.gate.Store(nil)
 	}
@@ -305,7 +313,7 @@ func (g *gate) refusal(key string, now time.Duration) *Refusal {
 		return r
 	}
 	r := &Refusal{
-		Key: key, State: g.state, Reason: ReasonCircuitOpen, RetryAfter: wait,
+		Key: key, State: g.state, Reason: g.reason, RetryAfter: wait,
 		Cause: g.cause, Generation: g.generation,
 	}
 	g.latest.Store(r)
@@ -406,7 +414,7 @@ func (c *circuit) describe(s *Snapshot, now time.Duration) {
 	s.State, s.Generation, s.Reason, s.Cause = m.state, m.generation, m.reason, m.cause
 	s.Since = time.Now().Add(-elapsed(now, m.since)).UTC()
 	s.RetryAfter = m.remaining(now)
-	s.Eligible = m.state == Open && s.RetryAfter == 0
+	s.Eligible = m.state == Open && s.RetryAfter == 0 && !c.settings.Canary
 	s.Note, s.Actor = m.override.note, m.override.actor
 	if left := m.override.remaining(now); left > 0 {
 		s.Until = time.Now().Add(left).UTC()

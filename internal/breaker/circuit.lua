@@ -32,8 +32,8 @@ end
 local threshold, failureRate, atLeast, minCalls, slowRate,
   windowCalls, windowWidth, windowBuckets,
   cooldown, multiplier, maxCooldown, cooldownJitter, stepDecay, maxRetryAfter,
-  halfOpenCalls, successThreshold, maxHalfOpen, leaseTime, maxNeutral, idleTTL, enabled
-  = unpack('<ddddddddddddddddddddd', ARGV[3])
+  halfOpenCalls, successThreshold, maxHalfOpen, leaseTime, maxNeutral, idleTTL, enabled, canaries, canaryCloses
+  = unpack('<ddddddddddddddddddddddd', ARGV[3])
 
 -- The record: a header, the episode of a half-open circuit, the window.
 
@@ -54,12 +54,12 @@ if known then
       1 / near, 1 / openedCalls, 1 / openedFailures, 1 / openedSlow, 1 / openedStreak) >= 1 / FOREVER
 end
 
-local needed, probesWon, probesLost, neutrals, handed, idle, idleSince, slots
+local canary, needed, probesWon, probesLost, neutrals, handed, idle, idleSince, slots
 if known and state == HALF_OPEN then
   local function whole(n) return n % 1 == 0 and 1 / n >= 1 / FOREVER end
   local count
-  known, needed, probesWon, probesLost, neutrals, handed, idle, idleSince, count, at = pcall(unpack, '<dddddddd', read, at)
-  known = known and whole(needed) and whole(probesWon) and whole(probesLost) and whole(neutrals) and whole(handed)
+  known, canary, needed, probesWon, probesLost, neutrals, handed, idle, idleSince, count, at = pcall(unpack, '<ddddddddd', read, at)
+  known = known and whole(canary) and canary <= 1 and whole(needed) and whole(probesWon) and whole(probesLost) and whole(neutrals) and whole(handed)
     and whole(idle) and whole(idleSince) and whole(count) and count <= 1000 and at + 24 * count <= #read
   slots = {}
   for i = 1, known and count or 0 do
@@ -164,7 +164,7 @@ local function encode()
     openedCalls, openedFailures, openedSlow, openedStreak,
     #reason, reason, #cause, cause, #blamed, blamed, #note, note, #actor, actor, slots and 1 or 0)
   if slots then
-    packed = packed .. pack('<dddddddd', needed, probesWon, probesLost, neutrals, handed, idle, idleSince, #slots)
+    packed = packed .. pack('<ddddddddd', canary, needed, probesWon, probesLost, neutrals, handed, idle, idleSince, #slots)
     for _, slot in ipairs(slots) do
       packed = packed .. pack('<ddd', slot.use, slot.lease, slot.expiresAt)
     end
@@ -436,9 +436,19 @@ local function cool(why, of) return open(why, of, ownCooldown()) end
 -- halfOpen begins an episode, with the slots and the successes of the policy.
 local function halfOpen(why)
   local t = move(HALF_OPEN, why)
-  needed, probesWon, probesLost, neutrals, handed, idle, idleSince = successThreshold, 0, 0, 0, 0, 0, now
+  canary, needed, probesWon, probesLost, neutrals, handed, idle, idleSince = 0, successThreshold, 0, 0, 0, 0, 0, now
   slots = {}
   for i = 1, halfOpenCalls do slots[i] = { use = FREE, lease = 0, expiresAt = 0 } end
+  t.cause = cause
+  return t
+end
+
+-- await begins the phase in which our own probe finds out, and calls do not
+-- (T7).
+local function await()
+  local t = move(HALF_OPEN, 'canary')
+  canary, needed, probesWon, probesLost, neutrals, handed, idle, idleSince = 1, 1, 0, 0, 0, 0, 0, now
+  slots = { { use = FREE, lease = 0, expiresAt = 0 } }
   t.cause = cause
   return t
 end
@@ -523,7 +533,7 @@ local function probe()
     if slot.use == FREE then
       if live() == 0 then idle = idleFor() end
       handed = handed + 1
-      local lease = unpack('<d', ARGV[7])
+      local lease = unpack('<dd', ARGV[7])
       slot.use, slot.lease, slot.expiresAt = LEASED, lease > 0 and lease or handed, later(now, leaseTime)
       dirty = true
       return 'probe'
@@ -534,12 +544,13 @@ end
 
 local function acquire()
   if not known then return 'absent' end
-  if state == OPEN and now >= openUntil then
-    tell(halfOpen('half_open')) -- and the first slot in the same step (R2, T6)
+  local _, ours = unpack('<dd', ARGV[7])
+  if state == OPEN and now >= openUntil and ours == canaries then
+    tell(ours == 1 and await() or halfOpen('half_open')) -- and the first slot in the same step (R2, T6)
     return probe()
   elseif state == HALF_OPEN then
-    return lapse() and 'refused' or probe()
-  elseif state == OPEN or state == FORCED_OPEN then
+    return (lapse() or canary ~= ours) and 'refused' or probe()
+  elseif state == OPEN or state == FORCED_OPEN or ours == 1 then
     return 'refused'
   end
   return 'admitted'
@@ -564,14 +575,16 @@ local function judge(hint, of)
   if hint > 0 then return open('retry_after', of, min(hint, maxRetryAfter)) end
   if probesLost > #slots - needed then
     backoffStep = min(backoffStep + 1, max(backoffStep, 2147483647))
-    return cool('probe_failure', of)
+    return cool(canary == 1 and 'canary_failure' or 'probe_failure', of)
   end
+  if probesWon >= needed and canary == 1 and canaryCloses ~= 1 then return halfOpen('canary_success') end -- (T18)
   if probesWon >= needed then
     local episode = generation
-    local t = move(CLOSED, 'probe_success')
+    local t = move(CLOSED, canary == 1 and 'canary_success' or 'probe_success')
     cause, probed = '', episode
     return t
   end
+  if canary == 1 and neutrals >= 3 then return halfOpen('canary_unable') end
   if neutrals >= maxNeutral then return cool('half_open_timeout', cause) end
 end
 

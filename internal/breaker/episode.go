@@ -9,6 +9,7 @@ import (
 // probes; a slot comes back only from a neutral probe (R10). An episode keeps
 // the number of slots and successes it began with when the settings change.
 type episode struct {
+	canary bool // its one probe is ours, not a caller's
 	slots  []slot
 	needed int    // successes that close
 	handed uint64 // leases so far
@@ -41,6 +42,11 @@ func newEpisode(s *Settings, now time.Duration) *episode {
 	return &episode{slots: make([]slot, s.HalfOpenCalls), needed: s.SuccessThreshold, idleSince: now}
 }
 
+// newCanaryEpisode is the phase before: calls are still refused (T7).
+func newCanaryEpisode(now time.Duration) *episode {
+	return &episode{canary: true, slots: make([]slot, 1), needed: 1, idleSince: now}
+}
+
 // take leases a free slot under the name that the lease is to have, 0 for the
 // next number, and returns that name.
 func (e *episode) take(name uint64, s *Settings, now time.Duration) (uint64, bool) {
@@ -68,6 +74,14 @@ func (e *episode) give(i int, to use, now time.Duration) {
 	if e.live() == 0 {
 		e.idleSince = now
 	}
+}
+
+// why names the reason of a move by whose verdict it is.
+func (e *episode) why(probe, canary string) string {
+	if e.canary {
+		return canary
+	}
+	return probe
 }
 
 // held returns the slot under a lease; false when that lease is over.

@@ -46,3 +46,9 @@ func (a apart) RunAll(ctx context.Context, runs []cache.Run) []cache.Result {
 	}
 	return a.Store.RunAll(ctx, runs)
 }
+
+// Sending reports whether a canary of this replica is under way.
+func Sending(r *Registry, key string) bool {
+	c, ok := r.circuits.Load(key)
+	return ok && c.(*circuit).sending.Load()
+}

@@ -13,14 +13,22 @@ const (
 	ReasonProbeFailure    = "probe_failure"
 	ReasonProbeLost       = "probe_lost"
 	ReasonHalfOpenTimeout = "half_open_timeout"
-	ReasonOperator        = "operator"      // a person said so
-	ReasonOverrideOver    = "override_over" // the time of what a person said is up
-	ReasonSharedState     = "shared_state"  // what all replicas know replaces what one had found alone
+	ReasonCanary          = "canary"         // a probe of our own is to find out
+	ReasonCanarySuccess   = "canary_success" // it went well
+	ReasonCanaryFailure   = "canary_failure" // it did not
+	ReasonCanaryUnable    = "canary_unable"  // it could not be made, so that calls probe after all
+	ReasonOperator        = "operator"       // a person said so
+	ReasonOverrideOver    = "override_over"  // the time of what a person said is up
+	ReasonSharedState     = "shared_state"   // what all replicas know replaces what one had found alone
 )
 
 // patience is how long a limit that is only just passed waits for what the other
 // replicas have not told yet.
 const patience = 25 * time.Millisecond
+
+// canaryAttempts is how many canaries in a row may fail to say anything until
+// calls probe after all.
+const canaryAttempts = 3
 
 // firstGeneration is the generation of a new circuit.
 const firstGeneration = 1
@@ -76,6 +84,7 @@ type instant struct {
 	now      time.Duration
 	jitter   float64 // in [0, 1)
 	settings *Settings
+	canary   bool   // it is the prober that asks, not a caller
 	lease    uint64 // the name of a lease that is given; 0: the next number
 	mint     uint64 // the generation that a transition begins; 0: the next number
 	// margin is the share of successes that others may not have told yet, and
@@ -126,21 +135,35 @@ func newMachine(s *Settings, now time.Duration) machine {
 func (m *machine) acquire(in instant) (decision, *transition) {
 	switch m.state {
 	case Open:
-		if in.now < m.openUntil {
+		if in.now < m.openUntil || in.settings.Canary != in.canary {
 			return m.refuse(in), nil
 		}
-		t := m.halfOpen(ReasonHalfOpen, in)
+		t := m.recover(in)
 		return m.probe(in), t
 	case HalfOpen:
 		if t := m.lapse(in); t != nil {
 			return m.refuse(in), t
 		}
+		if m.episode.canary != in.canary {
+			return m.refuse(in), nil
+		}
 		return m.probe(in), nil
 	case ForcedOpen:
 		return m.refuse(in), nil
 	default:
-		return decision{admitted: true}, nil
+		return decision{admitted: !in.canary}, nil
 	}
+}
+
+// recover begins to find out whether the target is well again (T6, T7).
+func (m *machine) recover(in instant) *transition {
+	if !in.canary {
+		return m.halfOpen(ReasonHalfOpen, in)
+	}
+	t := m.move(HalfOpen, ReasonCanary, in)
+	m.episode = newCanaryEpisode(in.now)
+	t.cause = m.cause
+	return t
 }
 
 // settle takes the end of a call. The outcome of an older generation changes
@@ -329,9 +352,13 @@ func (m *machine) judge(slot int, c claim, o Outcome, in instant) *transition {
 		return m.hint(o, in)
 	case e.failed():
 		m.backoff.grow()
-		return m.cool(ReasonProbeFailure, o.Cause, in)
+		return m.cool(e.why(ReasonProbeFailure, ReasonCanaryFailure), o.Cause, in)
+	case e.won() && e.canary && !in.settings.CanaryCloses:
+		return m.halfOpen(ReasonCanarySuccess, in) // T18
 	case e.won():
-		return m.close(in)
+		return m.close(e.why(ReasonProbeSuccess, ReasonCanarySuccess), in)
+	case e.canary && e.neutrals >= canaryAttempts:
+		return m.halfOpen(ReasonCanaryUnable, in)
 	case e.neutrals >= in.settings.MaxNeutral:
 		return m.cool(ReasonHalfOpenTimeout, m.cause, in)
 	default:
@@ -426,9 +453,9 @@ func (m *machine) halfOpen(reason string, in instant) *transition {
 	return t
 }
 
-func (m *machine) close(in instant) *transition {
+func (m *machine) close(reason string, in instant) *transition {
 	probed := m.generation
-	t := m.move(Closed, ReasonProbeSuccess, in)
+	t := m.move(Closed, reason, in)
 	m.cause, m.probed = "", probed
 	return t
 }

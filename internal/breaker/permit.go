@@ -14,6 +14,7 @@ type Permit struct {
 	word    word     // of the circuit, as granted
 	lease   uint64   // of a probe
 	probe   bool
+	canary  bool
 	early   bool
 	own     bool       // given without the store
 	timer   *stopwatch // nil unless the circuit watches for slow calls
@@ -30,6 +31,9 @@ func (p *Permit) Generation() uint64 { return p.word.generation() }
 // Probe reports whether the call finds out for others whether the target is
 // well again. It should not be retried.
 func (p *Permit) Probe() bool { return p.probe }
+
+// Canary reports whether the call is one of our own, made for no caller.
+func (p *Permit) Canary() bool { return p.canary }
 
 // Within tells how long from now the call may take by its own clocks. The lease
 // of a probe is renewed that long, so that only one whose holder forgot it is

@@ -168,7 +168,7 @@ func (p *packer) episode(e *episode) {
 		return
 	}
 	p.byte(1)
-	p.numbers(float64(e.needed), float64(e.successes), float64(e.failures), float64(e.neutrals), float64(e.handed),
+	p.numbers(float64(bit(e.canary)), float64(e.needed), float64(e.successes), float64(e.failures), float64(e.neutrals), float64(e.handed),
 		micros(e.idle), micros(e.idleSince), float64(len(e.slots)))
 	for _, s := range e.slots {
 		p.numbers(float64(s.use), float64(s.lease), micros(s.expiresAt))
@@ -245,6 +245,13 @@ func (u *unpacker) at() time.Duration {
 	return later(fromMicros(float64(us)), u.shift)
 }
 
+// flag reads 0 or 1.
+func (u *unpacker) flag() bool {
+	n := u.whole()
+	u.broken = u.broken || n > 1
+	return n == 1
+}
+
 // choice reads one of the numbers below n.
 func (u *unpacker) choice(n byte) byte {
 	b := u.byte()
@@ -261,7 +268,7 @@ func (u *unpacker) episode() *episode {
 		return nil
 	}
 	e := &episode{
-		needed: int(u.whole()), successes: int(u.whole()), failures: int(u.whole()), neutrals: int(u.whole()), handed: u.whole(),
+		canary: u.flag(), needed: int(u.whole()), successes: int(u.whole()), failures: int(u.whole()), neutrals: int(u.whole()), handed: u.whole(),
 		idle: u.duration(), idleSince: u.at(),
 	}
 	slots := u.whole()

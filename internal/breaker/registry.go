@@ -31,6 +31,11 @@ type Config struct {
 	// OnStoreBack is told when the store is there again after it was away; nil:
 	// nobody is. It must not block.
 	OnStoreBack func()
+	// Canary makes a cheap call to what stands behind the key and ends the permit
+	// by what came of it; a neutral end says that the call could not be made. It
+	// is called from a goroutine of its own, for circuits whose settings want it;
+	// nil: there is nobody to make one, and calls probe. ctx ends with Stop.
+	Canary func(ctx context.Context, key string, p *Permit)
 	// Now returns the monotonic time since some start; nil means the real one.
 	Now func() time.Duration
 	// Jitter returns a number in [0, 1); nil means a random one.
@@ -44,6 +49,7 @@ type Registry struct {
 	jitter  func() float64
 	onEvent func(Event)
 
+	canary      func(ctx context.Context, key string, p *Permit)
 	replica     *replica // nil: there is no store
 	onStoreBack func()
 
@@ -58,6 +64,7 @@ type Registry struct {
 	stop    chan struct{}
 	stopped bool
 	running []<-chan struct{} // each closed when its goroutine has ended
+	flock   flock
 }
 
 // policy is one version of the function that knows the settings. Circuits with
@@ -83,7 +90,7 @@ func (p *policy) of(key string) *Settings {
 // delivers no events and renews no leases.
 func New(cfg Config) *Registry {
 	r := &Registry{
-		now: cfg.Now, jitter: cfg.Jitter, onEvent: cfg.OnEvent,
+		now: cfg.Now, jitter: cfg.Jitter, onEvent: cfg.OnEvent, canary: cfg.Canary,
 		outbox: newOutbox(queued),
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
 	}
@@ -109,7 +116,7 @@ func (r *Registry) Start() {
 	if r.stopped || len(r.running) > 0 {
 		return
 	}
-	r.run(func() { r.sweepUntil(r.stop) })
+	r.run(func() { r.sweepUntil(r.stop); r.flock.end() })
 	if s := r.replica; s != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		s.listens = cancel

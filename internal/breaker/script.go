@@ -193,7 +193,7 @@ func (s *step) sync(args []string) (string, error) {
 // acquire leases a slot under a name that the caller has chosen.
 func (s *step) acquire(args []string) (string, error) {
 	u := unpacker{rest: []byte(args[0])}
-	s.in.lease = u.whole()
+	s.in.lease, s.in.canary = u.whole(), u.whole() == 1
 	if u.broken {
 		return "", errScriptArguments
 	}
@@ -371,7 +371,7 @@ func (s *Settings) pack() string {
 		float64(s.Window.Calls), width, float64(s.Window.Buckets),
 		micros(s.Cooldown), s.CooldownMultiplier, micros(s.MaxCooldown), s.CooldownJitter, micros(s.StepDecay), micros(s.MaxRetryAfter),
 		float64(s.HalfOpenCalls), float64(s.SuccessThreshold), micros(s.MaxHalfOpen), micros(s.Lease), float64(s.MaxNeutral), micros(s.IdleTTL),
-		float64(bit(s.Enabled)))
+		float64(bit(s.Enabled)), float64(bit(s.Canary)), float64(bit(s.CanaryCloses)))
 	return string(p)
 }
 
@@ -386,5 +386,6 @@ func unpackPolicy(packed string) (*Settings, bool) {
 	s.StepDecay, s.MaxRetryAfter = u.duration(), u.duration()
 	s.HalfOpenCalls, s.SuccessThreshold, s.MaxHalfOpen, s.Lease, s.MaxNeutral = int(u.whole()), int(u.whole()), u.duration(), u.duration(), int(u.whole())
 	s.IdleTTL, s.Enabled = u.duration(), u.whole() == 1
+	s.Canary, s.CanaryCloses = u.whole() == 1, u.whole() == 1
 	return s, !u.broken && len(u.rest) == 0
 }

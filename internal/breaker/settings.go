@@ -63,6 +63,13 @@ type Settings struct {
 	// MaxNeutral is how many neutral probes in a row end an episode (R35).
 	MaxNeutral int
 
+	// Canary sends a cheap call of our own, not a caller's, once the circuit has
+	// been open for its time, where the registry has a prober (R36). Only when it
+	// succeeded do calls probe, or, with CanaryCloses, is the circuit closed. None
+	// is sent unless a call was refused in the last CanaryDemand.
+	Canary, CanaryCloses bool
+	CanaryDemand         time.Duration
+
 	// IdleTTL is how long a circuit is kept that is closed, unused and has
 	// nothing left to remember (R39).
 	IdleTTL time.Duration
@@ -94,6 +101,7 @@ func (s Settings) Validate() error {
 		positive("max_half_open", s.MaxHalfOpen),
 		positive("lease", s.Lease),
 		atLeast("max_neutral", s.MaxNeutral, 1),
+		check(!s.Canary || s.CanaryDemand > 0, "probe.demand: must be above 0, is %v", s.CanaryDemand),
 		positive("idle_ttl", s.IdleTTL),
 	)
 }

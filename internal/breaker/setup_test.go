@@ -54,6 +54,7 @@ func halfOpen(calls, successes int) func(*breaker.Settings) {
 // rig is a registry on a clock that only the test moves. It is not started.
 type rig struct {
 	*breaker.Registry
+	config  breaker.Config
 	t       *testing.T
 	now     atomic.Int64
 	slow    time.Duration // after which calls are; 0: they do not say
@@ -72,15 +73,22 @@ func setupOn(t *testing.T, s breaker.Settings, store breaker.Store) *rig {
 		t.Fatalf("the settings of the test are invalid: %v", err)
 	}
 	g := &rig{t: t, permits: map[string]*breaker.Permit{}}
-	g.Registry = breaker.New(breaker.Config{
+	g.config = breaker.Config{
 		Settings:     always(s),
 		Now:          func() time.Duration { return time.Duration(g.now.Load()) },
 		Jitter:       func() float64 { return 0.5 },
 		Store:        store,
 		StoreTimeout: time.Minute,
 		StoreClock:   func() int64 { return storeEpoch + time.Duration(g.now.Load()).Microseconds() },
-	})
+	}
+	g.Registry = breaker.New(g.config)
 	return g
+}
+
+// remake begins anew with another configuration.
+func (g *rig) remake(change func(*breaker.Config)) {
+	change(&g.config)
+	g.Registry = breaker.New(g.config)
 }
 
 // storeEpoch is what the clock of a store shows when a test begins: a time at

@@ -1,6 +1,12 @@
 package breaker
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// errNoCanary says that another replica sends one, or that none is wanted.
+var errNoCanary = errors.New("no canary is wanted")
 
 // quietFor is how long a replica that was refused a probe does not ask again.
 const quietFor = 50 * time.Millisecond
@@ -12,9 +18,8 @@ func (c *circuit) acquireShared(p *Permit) error {
 	strict := c.look()&strict != 0
 	for range 2 {
 		now := c.registry.now()
-		if g := c.gate.Load(); !strict && g != nil && now < g.until {
-			c.rejected.Add(1)
-			return g.refusal(c.key, now)
+		if g := c.gate.Load(); g.bars(now) && (!strict || g.canary) {
+			return c.turnAway(g, now)
 		}
 		if w := c.look(); w.admits() {
 			*p = Permit{circuit: c, word: w.granted()}
@@ -23,7 +28,7 @@ func (c *circuit) acquireShared(p *Permit) error {
 		leads, landed := c.board(strict, now)
 		if leads {
 			defer c.land(landed)
-			return c.askForProbe(p)
+			return c.askForProbe(p, false)
 		}
 		if landed == nil {
 			break
@@ -63,20 +68,23 @@ func (c *circuit) land(landed chan struct{}) {
 	close(landed)
 }
 
-func (c *circuit) askForProbe(p *Permit) error {
+func (c *circuit) askForProbe(p *Permit, canary bool) error {
 	lease := newLease()
 	var name packer
-	name.numbers(float64(lease))
+	name.numbers(float64(lease), float64(bit(canary)))
 	s := c.registry.replica
 	a := s.one(s.step(c, stepAcquire, string(name)))
 	if a.err != nil {
-		return c.acquireLocally(p, lease) // under the same name, should it have been granted
+		return c.acquireLocally(p, instant{lease: lease, canary: canary}) // under the same name, should it have been granted
 	}
 	c.absorb(a)
+	if canary && a.code != codeProbe {
+		return errNoCanary
+	}
 	switch a.code {
 	case codeProbe:
 		c.holdLease(a.record.generation, lease)
-		*p = Permit{circuit: c, word: c.look()&(watched|shared|strict) | newWord(a.record.generation, HalfOpen), probe: true, lease: lease}
+		*p = Permit{circuit: c, word: c.look()&(watched|shared|strict) | newWord(a.record.generation, HalfOpen), probe: true, canary: canary, lease: lease}
 		return nil
 	case codeRefused:
 		c.beQuiet()

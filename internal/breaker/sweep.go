@@ -47,8 +47,10 @@ func (r *Registry) sweepUntil(stop <-chan struct{}) {
 func (r *Registry) tend() time.Duration {
 	next := idleEvery
 	var kept []renewal
+	now := r.now()
 	for _, v := range r.circuits.Range {
 		c := v.(*circuit)
+		next = min(next, max(c.canary(now), shortestBeat))
 		if c.look().state() == HalfOpen {
 			lease, held := c.tend()
 			next = min(next, max(lease/beatsPerLease, shortestBeat))

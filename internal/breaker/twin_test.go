@@ -146,6 +146,7 @@ func drawSettings(t *rapid.T) *Settings {
 	}
 	s := &Settings{
 		Enabled: rapid.IntRange(0, 5).Draw(t, "enabled") > 0, FailureThreshold: rapid.IntRange(0, 4).Draw(t, "failure_threshold"),
+		Canary: rapid.Bool().Draw(t, "canary"), CanaryCloses: rapid.Bool().Draw(t, "canary closes"), CanaryDemand: time.Minute,
 		Cooldown:           upTo("cooldown", 30*time.Second),
 		CooldownMultiplier: rapid.SampledFrom([]float64{1, 1.1, 1.37, 2, math.Pi, 1000}).Draw(t, "multiplier"),
 		CooldownJitter:     rapid.SampledFrom([]float64{0, 0.1, 0.25, 1. / 3, 1}).Draw(t, "jitter"),
@@ -246,7 +247,7 @@ func (w *twins) tell(t *rapid.T, d *delta) {
 func (w *twins) acquire(t *rapid.T) {
 	lease := rapid.Uint64Range(0, 1<<53-1).Draw(t, "lease")
 	w.leases = append(w.leases, lease, uint64(len(w.leases)))
-	w.run(t, stepAcquire, pack(float64(lease)))
+	w.run(t, stepAcquire, pack(float64(lease), float64(bit(rapid.Bool().Draw(t, "canary")))))
 }
 
 func pack(numbers ...float64) string {
