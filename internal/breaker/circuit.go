@@ -153,7 +153,8 @@ func (c *circuit) settleHere(cl claim, o Outcome) (Settlement, *circuit) {
 		in.now = o.At
 	}
 	in = c.lock(in)
-	defer cl.timer.end(in.now)
+	timer := cl.timer
+	defer func() { timer.end(in.now) }()
 	if c.look()&evicted == 0 {
 		defer c.mu.Unlock()
 		return c.settleLocked(cl, o, in), c
@@ -169,7 +170,11 @@ func (c *circuit) settleHere(cl claim, o Outcome) (Settlement, *circuit) {
 	next := c.registry.circuit(c.key)
 	in = next.lock(in)
 	defer next.mu.Unlock()
-	return next.settleLocked(claim{generation: firstGeneration, timer: cl.timer}, o, in), next
+	if next.mode == Local || !next.machine.current(cl) { // else the store has kept what this one was
+		cl = claim{generation: firstGeneration, timer: cl.timer}
+	}
+	cl.timer = cl.timer.handedOver(next.mode != Local)
+	return next.settleLocked(cl, o, in), next
 }
 
 func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {

@@ -360,6 +360,10 @@ func (p *modelPermit) outlast(m *model) {
 	if p.outlasted || m.current(p) {
 		p.outlasted, p.story = true, m.story
 	}
+	if m.s.Store != Local && p.herd != nil && p.herd.told {
+		p.herd.page = -1 // a store remembers the sample
+		return
+	}
 	p.herd = nil
 }
 

@@ -144,9 +144,8 @@ func (m *machine) ttl(in instant) time.Duration {
 // packer writes what the store's scripts can read.
 type packer []byte
 
-func (p *packer) byte(b byte)            { *p = append(*p, b) }
-func (p *packer) count(n uint32)         { *p = binary.LittleEndian.AppendUint32(*p, n) }
-func (p *packer) moment(t time.Duration) { p.numbers(micros(t)) }
+func (p *packer) byte(b byte)    { *p = append(*p, b) }
+func (p *packer) count(n uint32) { *p = binary.LittleEndian.AppendUint32(*p, n) }
 
 func (p *packer) numbers(all ...float64) {
 	for _, n := range all {

@@ -13,6 +13,18 @@ type stopwatch struct {
 	batch        *batch // in which the call waits; nil for probes
 	stopped      bool   // it has answered
 	late         bool   // and was slow to
+	told         bool   // it was counted as slow in a circuit that is gone, and the store remembers
+}
+
+// handedOver is the stopwatch of a call whose circuit is gone. What it was counted
+// as went with it, unless the store has kept that.
+func (s *stopwatch) handedOver(kept bool) *stopwatch {
+	if s == nil {
+		return nil
+	}
+	alone := *s
+	alone.batch, alone.told = nil, kept && s.batch != nil && s.batch.window != 0
+	return &alone
 }
 
 // stop takes the answer that came now. The call waits for nothing any more.
@@ -114,7 +126,7 @@ func (m *machine) countLate(b *batch) {
 // was counted as slow in the window before.
 func (s *stopwatch) leave(m *machine) bool {
 	if s == nil || s.batch == nil {
-		return false
+		return s != nil && s.told
 	}
 	s.batch.running--
 	return s.batch.window >= m.shape
@@ -123,6 +135,9 @@ func (s *stopwatch) leave(m *machine) bool {
 // fail makes a failure of the slow call that was counted before. It returns
 // false when the window shows it no more.
 func (b *batch) fail(m *machine) bool {
+	if b == nil {
+		return false
+	}
 	b.blamed++
 	return b.window == m.windows && m.window.blame(b.mark, b.blamed-1)
 }
