@@ -31,6 +31,7 @@ var arrows = []rule{
 	{"db", nil, "migrations are files"},
 	{"internal/cache", nil, "bytes that expire have no meaning here; no room's word is in it"},
 	{"internal/breaker", []string{"internal/cache"}, "the breaker guards any dependency; no provider word is in it; replicas share circuits through the cache"},
+	{"internal/breaker/grpcbreaker", []string{"internal/breaker"}, "the same circuits around a gRPC client; whose client it is, its user knows"},
 	{"internal/postgres", []string{"db"}, "the driver's border knows no table's meaning"},
 	{"internal/wire", []string{"internal/sse", "internal/jsonscan"}, "a dialect is bytes in, bytes out; no dialect imports another"},
 	{"internal/telemetry", []string{"internal/breaker"}, "it records breaker events, so it knows their type; SQL only in repository.go"},
@@ -68,6 +69,9 @@ var libraries = map[string][]string{
 	"github.com/chromedp":                        nil,
 	"github.com/alecthomas/kong":                 {"cmd/server"},
 	"github.com/go-json-experiment/json":         {"internal/jsonscan", "internal/wire", "internal/provider", "internal/api", "internal/config"},
+	"google.golang.org/grpc":                     {"internal/breaker/grpcbreaker"},
+	"google.golang.org/genproto/googleapis/rpc":  {"internal/breaker/grpcbreaker"},
+	"google.golang.org/protobuf":                 {"internal/breaker/grpcbreaker"},
 	"github.com/openai/openai-go/v3":             nil, // tests only
 	"pgregory.net/rapid":                         nil,
 	"go.uber.org/goleak":                         nil,
