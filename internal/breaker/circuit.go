@@ -371,12 +371,12 @@ func (c *circuit) command(cmd Command) (bool, error) {
 		illegal.Key = c.key
 		return true, illegal
 	}
-	if cmd.Reassert {
-		c.move(t)
-	} else {
-		c.apply(t)
+	if t != nil && !cmd.Reassert {
+		c.registry.tell(c.key, t) // whether the store has done it or will: it does not tell again
 	}
+	c.move(t)
 	c.publishDue()
+	c.sayLater(cmd)
 	return true, nil
 }
 

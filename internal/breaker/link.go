@@ -130,9 +130,8 @@ func (c *circuit) letters() []letter {
 		return nil
 	}
 	var all []letter
-	if l.command != nil {
-		all = append(all, letter{circuit: c, run: s.step(c, stepCommand, l.command.pack()...)})
-		l.command = nil
+	if cmd := c.unsaid(now); cmd != nil {
+		all = append(all, letter{circuit: c, run: s.step(c, stepCommand, cmd.pack()...), said: cmd})
 	}
 	for _, v := range l.owed {
 		if now < v.until {
@@ -200,6 +199,9 @@ func (c *circuit) undelivered(l letter) {
 	defer c.mu.Unlock()
 	if l.owed != nil {
 		c.link.owed = append(c.link.owed, l.owed)
+	}
+	if l.said != nil && c.link.command == nil {
+		c.link.command = l.said
 	}
 	c.onOurOwn()
 }

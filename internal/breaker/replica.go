@@ -383,6 +383,7 @@ type letter struct {
 	run     cache.Run
 	news    uint64 // outcomes in it
 	owed    *verdict
+	said    *Command // a word in it that the store could not be told before
 }
 
 func (s *replica) deliver(letters []letter) {

@@ -213,18 +213,40 @@ func (c *circuit) tell() {
 	}
 }
 
+// sayLater keeps a person's word for a store that could not be told now. The
+// caller holds mu.
+func (c *circuit) sayLater(cmd Command) {
+	if c.mode == Local {
+		return
+	}
+	cmd.Reassert = true
+	c.link.command = &cmd
+	c.registry.replica.enqueue(c)
+}
+
+// unsaid takes the word that the store was not told: a state for as long as it
+// still lasts, and none once its time is up. The caller holds mu.
+func (c *circuit) unsaid(now time.Duration) *Command {
+	cmd := c.link.command
+	c.link.command = nil
+	switch m := &c.machine; {
+	case cmd == nil:
+		return nil
+	case m.state.operated():
+		return m.saidAgain(now)
+	case cmd.Action.state().operated():
+		return nil
+	default:
+		return cmd
+	}
+}
+
 // commandShared sends a person's word to the store. It returns false when the
-// store cannot be told now; it will be.
+// store cannot be told now.
 func (c *circuit) commandShared(cmd Command) (bool, error) {
 	s := c.registry.replica
 	a := s.one(s.step(c, stepCommand, cmd.pack()...))
 	if a.err != nil {
-		c.mu.Lock()
-		again := cmd
-		again.Reassert = true
-		c.link.command = &again
-		c.mu.Unlock()
-		s.enqueue(c)
 		return false, nil
 	}
 	c.absorb(a)
