@@ -34,7 +34,8 @@ type circuit struct {
 	settings *Settings // of the last policy that did
 	mode     Mode
 	link     link
-	ended    uint64 // calls that were counted, over the life of the circuit
+	throttle *throttle // nil unless the settings want one
+	ended    uint64    // calls that were counted, over the life of the circuit
 	idle     idleness
 }
 
@@ -61,6 +62,7 @@ func newCircuit(r *Registry, key string, p *policy, now time.Duration) *circuit 
 	c := &circuit{registry: r, key: key, machine: newMachine(s, now), version: p.version, off: !s.Enabled, settings: s}
 	c.idle.since = now
 	c.due.Store(int64(forever))
+	c.fit(Throttle{})
 	c.publish()
 	return c
 }
@@ -72,6 +74,15 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	*p = Permit{}
 	if w&off != 0 {
 		return nil
+	}
+	if w&sparing != 0 {
+		if err := c.spare(); err != nil {
+			return err
+		}
+		if w := c.look(); w&strict == 0 && w.passes() {
+			*p = Permit{circuit: c, word: w.granted()}
+			return nil
+		}
 	}
 	if c.shares() {
 		return c.acquireShared(p)
@@ -270,6 +281,9 @@ func (c *circuit) publish() {
 	if c.mode == Strict {
 		w |= strict
 	}
+	if c.spares() {
+		w |= sparing
+	}
 	c.publishGate()
 	c.word.Store(uint64(w))
 }
@@ -389,8 +403,10 @@ func (c *circuit) adopt(p *policy) {
 	if p.version > c.version {
 		c.version, c.off = p.version, !s.Enabled
 		if s.Enabled {
+			was := c.settings.Throttle
 			c.machine.adopt(c.settings, s)
 			c.settings = s
+			c.fit(was)
 		}
 		c.bind()
 		c.publish()

@@ -88,6 +88,9 @@ func (p *Permit) Done(o Outcome) Settlement {
 		c.tally.doubleDone.Add(1)
 		return Ignored
 	}
+	if p.word&sparing != 0 {
+		c.answeredCall(o)
+	}
 	if o.OpenFor <= 0 && p.timer == nil && p.word&strict == 0 {
 		switch {
 		case o.Kind == Success && c.onTab(p.word, &o):

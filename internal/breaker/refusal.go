@@ -21,7 +21,7 @@ const probingRetryAfter = 5 * time.Second
 type Refusal struct {
 	Key    string
 	State  State
-	Reason string // ReasonCircuitOpen or ReasonProbing
+	Reason string // ReasonCircuitOpen, ReasonProbing, ReasonRamping or ReasonThrottled
 	// RetryAfter is in whole seconds, rounded up, and at least one (R31); 0 when
 	// nobody knows, since a person keeps the circuit open.
 	RetryAfter time.Duration

@@ -70,6 +70,13 @@ type Settings struct {
 	Canary, CanaryCloses bool
 	CanaryDemand         time.Duration
 
+	// RecoveryRamp is how long after a recovery only a growing share of the calls
+	// is let through (R37); 0 means that all are at once.
+	RecoveryRamp time.Duration
+	// Throttle spares a target that answers few of its calls. It does not go
+	// together with FailureRate.
+	Throttle Throttle
+
 	// IdleTTL is how long a circuit is kept that is closed, unused and has
 	// nothing left to remember (R39).
 	IdleTTL time.Duration
@@ -102,6 +109,8 @@ func (s Settings) Validate() error {
 		positive("lease", s.Lease),
 		atLeast("max_neutral", s.MaxNeutral, 1),
 		check(!s.Canary || s.CanaryDemand > 0, "probe.demand: must be above 0, is %v", s.CanaryDemand),
+		check(s.RecoveryRamp >= 0, "recovery_ramp: must not be below 0, is %v", s.RecoveryRamp),
+		s.Throttle.validate(s.FailureRate),
 		positive("idle_ttl", s.IdleTTL),
 	)
 }
@@ -123,6 +132,17 @@ func (w Window) validate() error {
 		return check(false, "window.buckets: must be from 1 to %d, is %d", maxBuckets, w.Buckets)
 	}
 	return check(w.Span/time.Duration(w.Buckets) >= minBucket, "window.size: must be at least %v for each of its %d buckets, is %v", minBucket, w.Buckets, w.Span)
+}
+
+func (t Throttle) validate(rate Rate) error {
+	if t.K == 0 {
+		return nil
+	}
+	return errors.Join(
+		check(t.K >= 1 && t.K <= maxMultiplier, "soft_throttle.k: must be from 1 to %v, is %v", maxMultiplier, t.K),
+		check(t.Window >= time.Second, "soft_throttle.window: must be at least 1s, is %v", t.Window),
+		check(rate == 0, "soft_throttle: does not go together with failure_rate_threshold, which must be 0"),
+	)
 }
 
 func positive(name string, d time.Duration) error {

@@ -57,6 +57,7 @@ type rig struct {
 	config  breaker.Config
 	t       *testing.T
 	now     atomic.Int64
+	chance  atomic.Int64  // of jitter, in thousandths
 	slow    time.Duration // after which calls are; 0: they do not say
 	permits map[string]*breaker.Permit
 }
@@ -73,10 +74,11 @@ func setupOn(t *testing.T, s breaker.Settings, store breaker.Store) *rig {
 		t.Fatalf("the settings of the test are invalid: %v", err)
 	}
 	g := &rig{t: t, permits: map[string]*breaker.Permit{}}
+	g.chance.Store(500)
 	g.config = breaker.Config{
 		Settings:     always(s),
 		Now:          func() time.Duration { return time.Duration(g.now.Load()) },
-		Jitter:       func() float64 { return 0.5 },
+		Jitter:       func() float64 { return float64(g.chance.Load()) / 1000 },
 		Store:        store,
 		StoreTimeout: time.Minute,
 		StoreClock:   func() int64 { return storeEpoch + time.Duration(g.now.Load()).Microseconds() },

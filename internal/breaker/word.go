@@ -20,7 +20,10 @@ const (
 	// strict: nothing is done without asking them.
 	strict word = 1 << 7
 
-	generationShift = 8
+	// sparing: calls are let through by chance.
+	sparing word = 1 << 8
+
+	generationShift = 9
 )
 
 func newWord(generation uint64, s State) word { return word(generation<<generationShift) | word(s) }
@@ -32,10 +35,10 @@ func (w word) generation() uint64 { return uint64(w >> generationShift) }
 const admitting = 1<<Closed | 1<<Disabled | 1<<Shadow
 
 // admits reports whether a call may go without a closer look (R1).
-func (w word) admits() bool { return w&(off|strict) == 0 && admitting>>(w&stateBits)&1 == 1 }
+func (w word) admits() bool { return w&(off|strict|sparing) == 0 && admitting>>(w&stateBits)&1 == 1 }
 
-// passes is admits for whoever has asked the others.
-func (w word) passes() bool { return (w &^ strict).admits() }
+// passes is admits for whoever has asked the others, and chance.
+func (w word) passes() bool { return (w &^ (strict | sparing)).admits() }
 
 // granted is the word as a permit keeps it: what it is about, not how it is
 // doing.
