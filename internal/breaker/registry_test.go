@@ -11,9 +11,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/breaker/replicatest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	replicatest.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // CF-B1: a breaker that is off lets everything through, also past an open
 // circuit, and records nothing.
