@@ -359,19 +359,20 @@ local function clearWindow()
   end
 end
 
--- begin makes a record for a circuit that has none.
+-- mint returns a generation that tells what begins from what was; it does not
+-- order them.
+local function mint() return max(1, floor(now / 1000) * 1024 + ARGV[4]) end
+
+-- begin makes a record for a circuit that has none. Its birth tells it from one
+-- that was lost, which may have begun with the same generation.
 local function begin(with)
   known = true
-  state, version, birth, generation, probed, since, openUntil, openFor = CLOSED, 0, with, with, 0, now, 0, 0
+  state, version, birth, generation, probed, since, openUntil, openFor = CLOSED, 0, mint(), with, 0, now, 0, 0
   backoffStep, healthySince, streak, began, last, overrideUntil, muted, near = 0, now, 0, 0, 0, 0, 0, 0
   openedCalls, openedFailures, openedSlow, openedStreak = 0, 0, 0, 0
   reason, cause, blamed, note, actor = '', '', '', '', ''
   newWindow()
 end
-
--- mint returns a generation that tells what begins from what was; it does not
--- order them.
-local function mint() return floor(now / 1000) * 1024 + ARGV[4] end
 
 -- about makes what others are told of a move.
 local function about(to, cause)

@@ -11,7 +11,7 @@ import (
 type record struct {
 	machine
 	version uint64 // grows with every write
-	birth   uint64 // the first generation; another one when the record was lost meanwhile
+	birth   uint64 // made up when the record begins; another one when it was lost meanwhile
 }
 
 // format is the first byte of a record. A record of another format is as good as

@@ -120,7 +120,7 @@ func stepTime(tx cache.Tx, fixed string) (time.Duration, error) {
 // mint makes the generation that the next transition begins: it tells states
 // apart, it does not order them.
 func (s *step) mint() {
-	s.in.mint = uint64(s.in.now/time.Millisecond)*1024 + s.random
+	s.in.mint = max(firstGeneration, uint64(s.in.now/time.Millisecond)*1024+s.random)
 	if s.record != nil {
 		s.in.mint = max(s.in.mint, s.record.generation+1)
 	}
@@ -136,9 +136,11 @@ func (s *step) do(t *transition) {
 	s.mint()
 }
 
-// make begins a record for a circuit that has none.
+// make begins a record for a circuit that has none. Its birth tells it from one
+// that was lost, which may have begun with the same generation.
 func (s *step) make(generation uint64) {
-	s.record = &record{machine: newMachine(s.in.settings, s.in.now), birth: generation}
+	s.mint()
+	s.record = &record{machine: newMachine(s.in.settings, s.in.now), birth: s.in.mint}
 	s.record.generation = generation
 	s.mint()
 }
