@@ -109,34 +109,41 @@ local function newWindow()
   end
 end
 
+-- What comes of the step.
+
+local told, dirty, moved = '', false, false
+
 -- The clock may have been set back: nothing lies in the future, nothing lasts
--- longer than it was meant to. The policy may want another window (R45).
+-- longer than it was meant to. A record that is mended so is written, or it would
+-- wait until the clock is back. The policy may want another window (R45).
 if known then
-  if since > now then since = now end
-  if healthySince > now then healthySince = now end
-  if began > now then began = now end
-  if last > now then last = now end
-  if near > now then near = now end
-  if muted > now then muted = min(muted, later(now, max(maxRetryAfter, later(maxCooldown, maxCooldown)))) end
+  if since > now then since, dirty = now, true end
+  if healthySince > now then healthySince, dirty = now, true end
+  if began > now then began, dirty = now, true end
+  if last > now then last, dirty = now, true end
+  if near > now then near, dirty = now, true end
+  if muted > now then
+    local most = later(now, max(maxRetryAfter, later(maxCooldown, maxCooldown)))
+    if muted > most then muted, dirty = most, true end
+  end
   if state == OPEN then
-    openUntil = min(openUntil, later(now, openFor))
+    local most = later(now, openFor)
+    if openUntil > most then openUntil, dirty = most, true end
   elseif state == HALF_OPEN then
-    idleSince = min(idleSince, now)
+    if idleSince > now then idleSince, dirty = now, true end
+    local most = later(now, leaseTime)
     for _, slot in ipairs(slots) do
-      slot.expiresAt = min(slot.expiresAt, later(now, leaseTime))
+      if slot.expiresAt > most then slot.expiresAt, dirty = most, true end
     end
   end
   if buckets > 0 then
-    current = min(current, floor(now / width))
+    local newest = floor(now / width)
+    if current > newest then current, dirty = newest, true end
     if windowCalls > 0 or buckets ~= windowBuckets or width ~= windowWidth then newWindow() end
   elseif size ~= windowCalls then
     newWindow()
   end
 end
-
--- What comes of the step.
-
-local told, dirty, moved = '', false, false
 
 -- ttl is how long the record is kept, in milliseconds: never shorter than what
 -- it guards.

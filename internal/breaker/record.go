@@ -76,26 +76,43 @@ func decode(packed string, shift time.Duration) (record, bool) {
 }
 
 // clamp takes a clock into account that was set back: nothing lies in the
-// future, and nothing lasts longer than it was meant to.
-func (m *machine) clamp(in instant) {
+// future, and nothing lasts longer than it was meant to. It reports whether
+// anything did, for a record that is not mended waits until the clock is back.
+func (m *machine) clamp(in instant) bool {
 	s, now := in.settings, in.now
-	m.since = min(m.since, now)
-	m.backoff.healthySince = min(m.backoff.healthySince, now)
-	m.streak.began, m.streak.last = min(m.streak.began, now), min(m.streak.last, now)
-	m.near = min(m.near, now)
-	m.muted = min(m.muted, later(now, max(s.MaxRetryAfter, later(s.MaxCooldown, s.MaxCooldown))))
+	set := earlier(&m.since, now)
+	set = earlier(&m.backoff.healthySince, now) || set
+	set = earlier(&m.streak.began, now) || set
+	set = earlier(&m.streak.last, now) || set
+	set = earlier(&m.near, now) || set
+	set = earlier(&m.muted, later(now, max(s.MaxRetryAfter, later(s.MaxCooldown, s.MaxCooldown)))) || set
 	if m.state == Open {
-		m.openUntil = min(m.openUntil, later(now, m.openFor))
+		set = earlier(&m.openUntil, later(now, m.openFor)) || set
 	}
 	if e := m.episode; e != nil {
-		e.idleSince = min(e.idleSince, now)
-		for i := range e.slots {
-			e.slots[i].expiresAt = min(e.slots[i].expiresAt, later(now, s.Lease))
-		}
+		set = e.clamp(s, now) || set
 	}
 	if w, ok := m.window.(*timeWindow); ok {
-		w.rewind(now)
+		set = w.rewind(now) || set
 	}
+	return set
+}
+
+func (e *episode) clamp(s *Settings, now time.Duration) bool {
+	set := earlier(&e.idleSince, now)
+	for i := range e.slots {
+		set = earlier(&e.slots[i].expiresAt, later(now, s.Lease)) || set
+	}
+	return set
+}
+
+// earlier sets a time to another one that it must not lie after.
+func earlier(at *time.Duration, most time.Duration) bool {
+	if *at <= most {
+		return false
+	}
+	*at = most
+	return true
 }
 
 // reshape gives the machine the window of its settings, empty if it had another.

@@ -95,7 +95,7 @@ func openStep(tx cache.Tx, keys, args []string) (*step, error) {
 	read, _ := tx.Get(s.id)
 	if r, ok := decode(read, 0); ok {
 		s.record, s.read = &r, read
-		s.record.clamp(s.in)
+		s.dirty = s.record.clamp(s.in)
 		s.record.reshape(settings)
 		s.mint()
 		s.do(s.record.catchUp(s.in))

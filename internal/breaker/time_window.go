@@ -23,17 +23,18 @@ func newTimeWindow(span time.Duration, buckets int) *timeWindow {
 }
 
 // rewind makes the newest bucket that of a time before it, when the clock was
-// set back.
-func (w *timeWindow) rewind(now time.Duration) {
+// set back; it reports whether it was.
+func (w *timeWindow) rewind(now time.Duration) bool {
 	back := w.current - w.number(now)
 	if back <= 0 {
-		return
+		return false
 	}
 	was := *w
 	w.buckets, w.current = make([]bucket, len(was.buckets)), was.current-back
 	for age := range min(int64(len(was.buckets)), w.current+1) {
 		*w.bucket(w.current - age) = *was.bucket(was.current - age)
 	}
+	return true
 }
 
 func (w *timeWindow) slide(now time.Duration) {
