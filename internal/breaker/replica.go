@@ -157,8 +157,12 @@ func (s *replica) run(runs []cache.Run, timeout time.Duration) []answer {
 	sent := s.registry.now()
 	answers := make([]answer, len(runs))
 	answered := 0
-	for i, result := range s.store.RunAll(ctx, runs) {
-		answers[i] = read(result, sent)
+	results := s.store.RunAll(ctx, runs)
+	for i := range answers {
+		answers[i].err = errAnswer // unless there is one
+		if i < len(results) {
+			answers[i] = read(results[i], sent)
+		}
 		answered += int(bit(answers[i].err == nil))
 	}
 	s.note(answered, len(runs))
