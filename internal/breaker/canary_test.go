@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 )
 
-// prober is what makes the canaries of a test: the test ends them.
-type prober struct {
+// canaryRig is what makes the canaries of a test: the test ends them.
+type canaryRig struct {
 	*rig
 	sent chan *breaker.Permit
 	said chan breaker.Outcome
@@ -27,8 +27,8 @@ func withCanary(change func(*breaker.Settings)) breaker.Settings {
 	})
 }
 
-func newProber(g *rig) *prober {
-	p := &prober{rig: g, sent: make(chan *breaker.Permit), said: make(chan breaker.Outcome)}
+func newCanaryRig(g *rig) *canaryRig {
+	p := &canaryRig{rig: g, sent: make(chan *breaker.Permit), said: make(chan breaker.Outcome)}
 	g.remake(func(c *breaker.Config) {
 		c.Canary = func(ctx context.Context, key string, permit *breaker.Permit) {
 			p.sent <- permit
@@ -41,7 +41,7 @@ func newProber(g *rig) *prober {
 }
 
 // canary lets the sweeper look, and takes the canary that it has to send.
-func (p *prober) canary() *breaker.Permit {
+func (p *canaryRig) canary() *breaker.Permit {
 	p.t.Helper()
 	breaker.Sweep(p.Registry)
 	select {
@@ -54,7 +54,7 @@ func (p *prober) canary() *breaker.Permit {
 }
 
 // none says that the sweeper finds nothing to send.
-func (p *prober) none() {
+func (p *canaryRig) none() {
 	p.t.Helper()
 	busy := breaker.Sending(p.Registry, key)
 	breaker.Sweep(p.Registry)
@@ -68,7 +68,7 @@ func (p *prober) none() {
 	}
 }
 
-func (p *prober) says(kind breaker.Kind) {
+func (p *canaryRig) says(kind breaker.Kind) {
 	p.said <- breaker.Outcome{Kind: kind, Cause: "timeout"}
 	for breaker.Sending(p.Registry, key) {
 		runtime.Gosched()
@@ -82,9 +82,9 @@ func TestCanary(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*breaker.Settings)
-		behave func(p *prober)
+		behave func(p *canaryRig)
 	}{
-		{"T7 calls stay refused while it is under way, and probe when it did well (T18)", nil, func(p *prober) {
+		{"T7 calls stay refused while it is under way, and probe when it did well (T18)", nil, func(p *canaryRig) {
 			p.play("F x +31s x")
 			permit := p.canary()
 			if !permit.Canary() || !permit.Probe() || permit.State() != breaker.HalfOpen {
@@ -95,13 +95,13 @@ func TestCanary(t *testing.T) {
 			p.says(breaker.Success)
 			p.play("half_open by=canary_success a1 x S1 closed")
 		}},
-		{"T18 it closes where that is wanted", func(s *breaker.Settings) { s.CanaryCloses = true }, func(p *prober) {
+		{"T18 it closes where that is wanted", func(s *breaker.Settings) { s.CanaryCloses = true }, func(p *canaryRig) {
 			p.play("F x +31s")
 			p.canary()
 			p.says(breaker.Success)
 			p.play("closed by=canary_success S n=1")
 		}},
-		{"T19 a failure re-opens, one step on", nil, func(p *prober) {
+		{"T19 a failure re-opens, one step on", nil, func(p *canaryRig) {
 			p.play("F x +31s")
 			p.canary()
 			p.says(breaker.Failure)
@@ -112,7 +112,7 @@ func TestCanary(t *testing.T) {
 			p.says(breaker.Success)
 			p.play("half_open S closed")
 		}},
-		{"T19 so does a probe of the live phase, and then it is a canary's turn again", nil, func(p *prober) {
+		{"T19 so does a probe of the live phase, and then it is a canary's turn again", nil, func(p *canaryRig) {
 			p.play("F x +31s")
 			p.canary()
 			p.says(breaker.Success)
@@ -121,7 +121,7 @@ func TestCanary(t *testing.T) {
 			p.says(breaker.Success)
 			p.play("S closed")
 		}},
-		{"X19 none without demand", nil, func(p *prober) {
+		{"X19 none without demand", nil, func(p *canaryRig) {
 			p.play("F +31s")
 			p.none()
 			p.play("x")
@@ -130,11 +130,11 @@ func TestCanary(t *testing.T) {
 			p.play("+6m")
 			p.none()
 		}},
-		{"X19 nor before the circuit was open for its time", nil, func(p *prober) {
+		{"X19 nor before the circuit was open for its time", nil, func(p *canaryRig) {
 			p.play("F x +29s x")
 			p.none()
 		}},
-		{"R36 one that cannot be made does not hold the circuit for ever", nil, func(p *prober) {
+		{"R36 one that cannot be made does not hold the circuit for ever", nil, func(p *canaryRig) {
 			p.play("F x +31s")
 			for range 3 {
 				p.play("x")
@@ -143,13 +143,13 @@ func TestCanary(t *testing.T) {
 			}
 			p.play("half_open by=canary_unable a1 x S1 closed")
 		}},
-		{"T16 nor does one that is lost", nil, func(p *prober) {
+		{"T16 nor does one that is lost", nil, func(p *canaryRig) {
 			p.play("F x +31s")
 			p.canary()
 			p.play("x +2m30s sweep open by=probe_lost")
 			close(p.said)
 		}},
-		{"it says nothing of calls", nil, func(p *prober) {
+		{"it says nothing of calls", nil, func(p *canaryRig) {
 			p.play("F x +31s")
 			p.canary()
 			p.says(breaker.Success)
@@ -159,7 +159,7 @@ func TestCanary(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, on, withCanary(tt.change), func(g *rig) { tt.behave(newProber(g)) })
+			everywhere(t, on, withCanary(tt.change), func(g *rig) { tt.behave(newCanaryRig(g)) })
 		})
 	}
 }

@@ -52,3 +52,15 @@ func Sending(r *Registry, key string) bool {
 	c, ok := r.circuits.Load(key)
 	return ok && c.(*circuit).sending.Load()
 }
+
+// Beat looks and tells everything once, as the goroutine does that talks to the
+// store.
+func Beat(r *Registry) { r.replica.beat(0) }
+
+// Ask asks the store for every circuit.
+func Ask(r *Registry) {
+	for _, v := range r.circuits.Range {
+		r.replica.ask(v.(*circuit))
+	}
+	r.replica.flush(false)
+}

@@ -31,8 +31,8 @@ func (g *rig) admittedOf(n int, end func(p *breaker.Permit)) (admitted int, reas
 	return admitted, reason
 }
 
-func succeed(p *breaker.Permit) { p.Done(breaker.Outcome{Kind: breaker.Success}) }
-func fail(p *breaker.Permit)    { p.Done(breaker.Outcome{Kind: breaker.Failure}) }
+func endWell(p *breaker.Permit) { p.Done(breaker.Outcome{Kind: breaker.Success}) }
+func endBadly(p *breaker.Permit)    { p.Done(breaker.Outcome{Kind: breaker.Failure}) }
 
 // R37: after a recovery a growing share of the calls is let through.
 func TestRecoveryRamp(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRecoveryRamp(t *testing.T) {
 			after time.Duration
 			want  int
 		}{{0, 20}, {5 * time.Second, 60}, {10 * time.Second, 100}, {time.Hour, 100}} {
-			if got, reason := g.admittedOf(100, succeed); got != row.want || got < 100 && reason != breaker.ReasonRamping {
+			if got, reason := g.admittedOf(100, endWell); got != row.want || got < 100 && reason != breaker.ReasonRamping {
 				g.t.Errorf("%v after: got %d of 100 (%s), want %d", row.after, got, reason, row.want)
 			}
 			g.advance(5 * time.Second)
@@ -64,25 +64,25 @@ func TestSoftThrottle(t *testing.T) {
 		s.Throttle = breaker.Throttle{K: 2, Window: 2 * time.Minute}
 	})
 	g := setup(t, s)
-	if got, _ := g.admittedOf(1000, succeed); got != 1000 {
+	if got, _ := g.admittedOf(1000, endWell); got != 1000 {
 		t.Errorf("healthy: got %d of 1000", got)
 	}
 	g.advance(3 * time.Minute)
-	got, reason := g.admittedOf(1000, fail)
+	got, reason := g.admittedOf(1000, endBadly)
 	if got > 100 || got < 1 || reason != breaker.ReasonThrottled {
 		t.Errorf("down: got %d of 1000 (%s), want a few", got, reason)
 	}
 	g.advance(3 * time.Minute)
-	if got, _ := g.admittedOf(1000, succeed); got != 1000 {
+	if got, _ := g.admittedOf(1000, endWell); got != 1000 {
 		t.Errorf("well again: got %d of 1000", got)
 	}
 	half := 0
 	got, _ = g.admittedOf(1000, func(p *breaker.Permit) {
 		if half++; half%2 == 0 {
-			fail(p)
+			endBadly(p)
 			return
 		}
-		succeed(p)
+		endWell(p)
 	})
 	if got != 1000 { // K = 2 leaves a target alone that answers one of two
 		t.Errorf("half well: got %d of 1000", got)
