@@ -75,11 +75,16 @@ func (c *circuit) acquire(w word, p *Permit) error {
 	if w&off != 0 {
 		return nil
 	}
+	if w&rolled != 0 {
+		if err := c.rolledUp(); err != nil {
+			return err
+		}
+	}
 	if w&sparing != 0 {
 		if err := c.spare(); err != nil {
 			return err
 		}
-		if w := c.look(); w&strict == 0 && w.passes() {
+		if w := c.look(); w&(strict|rolled) == 0 && w.passes() {
 			*p = Permit{circuit: c, word: w.granted()}
 			return nil
 		}
@@ -232,7 +237,7 @@ func (c *circuit) settled() uint64 {
 func (c *circuit) lock(in instant) instant {
 	c.mu.Lock()
 	c.closeTab()
-	in.settings = c.settings
+	in.settings, in.held = c.settings, c.held()
 	if c.mode != Local {
 		in.mint = newLease()
 	}
@@ -259,7 +264,7 @@ func (c *circuit) move(t *transition) {
 		c.tally.expired.Add(uint64(t.expired))
 	}
 	c.publish()
-	if t != nil && t.to == HalfOpen {
+	if t != nil && (t.to == HalfOpen || c.settings.Rollup.Percent > 0) {
 		signal(c.registry.wake)
 	}
 }
@@ -283,6 +288,9 @@ func (c *circuit) publish() {
 	}
 	if c.spares() {
 		w |= sparing
+	}
+	if c.inOpenGroup() {
+		w |= rolled
 	}
 	c.publishGate()
 	c.word.Store(uint64(w))

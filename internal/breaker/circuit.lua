@@ -241,9 +241,9 @@ local function passes(limit, some, calls)
 end
 
 -- What a replica has seen.
-local seenIn, wasClosed, margin, calls, failures, slow, blames, tail, row, broken, reach, hint
+local seenIn, wasClosed, margin, calls, failures, slow, blames, tail, row, broken, reach, hint, isHeld
 if step == 'sync' then
-  seenIn, wasClosed, margin, calls, failures, slow, blames, tail, row, broken, reach, hint = unpack('<dddddddddddd', ARGV[7])
+  seenIn, wasClosed, margin, calls, failures, slow, blames, tail, row, broken, reach, hint, isHeld = unpack('<ddddddddddddd', ARGV[7])
 end
 
 -- empty reports whether it is nothing.
@@ -313,6 +313,7 @@ local function verdict()
     near = 0
     return nil
   end
+  if isHeld == 1 then return nil end -- (R40)
   -- What others have not told yet could show that no limit is passed: they are
   -- given a moment to tell it.
   if margin > 0 and not (threshold > 0 and row >= threshold) then

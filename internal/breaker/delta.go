@@ -16,6 +16,7 @@ type delta struct {
 	reach                 time.Duration // the same, as how long ago, once it is told
 	cause                 string        // of the last failure
 	openFor               time.Duration // the longest hint
+	held                  bool          // too many of its siblings are open for it to open
 	outcomes              []byte        // for a window of calls: the last ones, in order
 	keep                  int           // how many of them; 0: none
 }
@@ -119,7 +120,7 @@ func (m *machine) merge(d *delta, in instant) *transition {
 	}
 	m.window.slide(in.now)
 	m.window.merge(d)
-	in.row = int(d.row)
+	in.row, in.held = int(d.row), in.held || d.held
 	switch {
 	case d.openFor > 0:
 		return m.hint(Outcome{Kind: Failure, Cause: d.cause, OpenFor: d.openFor}, in)

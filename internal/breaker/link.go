@@ -167,7 +167,7 @@ func (c *circuit) forget(away time.Duration) {
 // most because of them.
 func (c *circuit) packDelta(d *delta, now time.Duration) []string {
 	state := c.machine.state
-	d.reach = elapsed(now, d.began)
+	d.reach, d.held = elapsed(now, d.began), c.held()
 	margin := c.registry.replica.margin
 	if c.mode == Strict {
 		margin = 0

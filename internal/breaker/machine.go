@@ -92,6 +92,7 @@ type instant struct {
 	// what is known is all there is.
 	margin Rate
 	row    int
+	held   bool // too many of its siblings are open for it to open by counts (R40)
 }
 
 // transition is one move of a machine, for those who are told about it.
@@ -279,7 +280,7 @@ func (m *machine) evaluate(in instant) *transition {
 		m.near = 0
 		return nil
 	}
-	if m.waits(seen, in) {
+	if in.held || m.waits(seen, in) {
 		return nil
 	}
 	var t *transition

@@ -31,6 +31,11 @@ type Config struct {
 	// OnStoreBack is told when the store is there again after it was away; nil:
 	// nobody is. It must not block.
 	OnStoreBack func()
+	// Group names the group of a key by the key of a circuit of its own, under
+	// which it is shown (R40); empty: none. Siblings lists, per route that leads
+	// to a key, all keys that it leads to. Both may be nil.
+	Group    func(key string) string
+	Siblings func(key string) [][]string
 	// Canary makes a cheap call to what stands behind the key and ends the permit
 	// by what came of it; a neutral end says that the call could not be made. It
 	// is called from a goroutine of its own, for circuits whose settings want it;
@@ -51,6 +56,8 @@ type Registry struct {
 
 	canary      func(ctx context.Context, key string, p *Permit)
 	replica     *replica // nil: there is no store
+	siblings    func(key string) [][]string
+	groups      rollups
 	onStoreBack func()
 
 	policy   atomic.Pointer[policy]
@@ -90,7 +97,7 @@ func (p *policy) of(key string) *Settings {
 // delivers no events and renews no leases.
 func New(cfg Config) *Registry {
 	r := &Registry{
-		now: cfg.Now, jitter: cfg.Jitter, onEvent: cfg.OnEvent, canary: cfg.Canary,
+		now: cfg.Now, jitter: cfg.Jitter, onEvent: cfg.OnEvent, canary: cfg.Canary, siblings: cfg.Siblings, groups: rollups{of: cfg.Group, open: map[string]*rollup{}},
 		outbox: newOutbox(queued),
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
 	}

@@ -348,7 +348,7 @@ func (d *delta) pack(closed bool, margin Rate) []string {
 	var p packer
 	p.numbers(float64(d.generation), float64(bit(closed)), float64(margin),
 		float64(d.calls), float64(d.failures), float64(d.slow), float64(d.blamed), float64(d.tail), float64(d.row), float64(bit(d.broken)),
-		micros(d.reach), micros(d.openFor))
+		micros(d.reach), micros(d.openFor), float64(bit(d.held)))
 	return []string{string(p), d.cause, string(d.outcomes)}
 }
 
@@ -358,7 +358,7 @@ func unpackDelta(args []string) (d *delta, closed bool, margin Rate, ok bool) {
 	closed, margin = u.whole() == 1, Rate(u.whole())
 	d.calls, d.failures, d.slow, d.blamed = u.whole(), u.whole(), u.whole(), u.whole()
 	d.tail, d.row, d.broken = u.whole(), u.whole(), u.whole() == 1
-	d.reach, d.openFor, d.cause, d.outcomes = u.duration(), u.duration(), args[1], []byte(args[2])
+	d.reach, d.openFor, d.held, d.cause, d.outcomes = u.duration(), u.duration(), u.whole() == 1, args[1], []byte(args[2])
 	return d, closed, margin, !u.broken && len(u.rest) == 0
 }
 

@@ -77,6 +77,13 @@ type Settings struct {
 	// together with FailureRate.
 	Throttle Throttle
 
+	// MaxOpenPercent is how many of the siblings of a circuit (Config.Siblings),
+	// itself included, may be open for it to open by what it counts (R40); 100, and
+	// 0: all of them.
+	MaxOpenPercent int
+	// Rollup opens a whole group (Config.Group) when many of it are open.
+	Rollup Rollup
+
 	// IdleTTL is how long a circuit is kept that is closed, unused and has
 	// nothing left to remember (R39).
 	IdleTTL time.Duration
@@ -111,6 +118,9 @@ func (s Settings) Validate() error {
 		check(!s.Canary || s.CanaryDemand > 0, "probe.demand: must be above 0, is %v", s.CanaryDemand),
 		check(s.RecoveryRamp >= 0, "recovery_ramp: must not be below 0, is %v", s.RecoveryRamp),
 		s.Throttle.validate(s.FailureRate),
+		check(s.MaxOpenPercent >= 0 && s.MaxOpenPercent <= 100, "max_open_percent: must be from 0 to 100, is %d", s.MaxOpenPercent),
+		check(s.Rollup.Percent >= 0 && s.Rollup.Percent <= 100, "provider_rollup.percent: must be from 0 to 100, is %d", s.Rollup.Percent),
+		check(s.Rollup.Percent == 0 || s.Rollup.MinOpen >= 1, "provider_rollup.min_open: must be at least 1, is %d", s.Rollup.MinOpen),
 		positive("idle_ttl", s.IdleTTL),
 	)
 }

@@ -47,6 +47,7 @@ func (r *Registry) Circuits() []Snapshot {
 	for _, c := range r.circuits.Range {
 		all = append(all, c.(*circuit).snapshot())
 	}
+	all = append(all, r.groups.snapshots(r.now())...)
 	slices.SortFunc(all, func(a, b Snapshot) int { return cmp.Compare(a.Key, b.Key) })
 	return all
 }
@@ -56,7 +57,7 @@ func (r *Registry) Circuits() []Snapshot {
 func (r *Registry) Circuit(key string) (Snapshot, bool) {
 	c, ok := r.circuits.Load(key)
 	if !ok {
-		return Snapshot{}, false
+		return r.groups.snapshot(key, r.now())
 	}
 	return c.(*circuit).snapshot(), true
 }

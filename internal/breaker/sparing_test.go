@@ -31,8 +31,8 @@ func (g *rig) admittedOf(n int, end func(p *breaker.Permit)) (admitted int, reas
 	return admitted, reason
 }
 
-func endWell(p *breaker.Permit) { p.Done(breaker.Outcome{Kind: breaker.Success}) }
-func endBadly(p *breaker.Permit)    { p.Done(breaker.Outcome{Kind: breaker.Failure}) }
+func endWell(p *breaker.Permit)  { p.Done(breaker.Outcome{Kind: breaker.Success}) }
+func endBadly(p *breaker.Permit) { p.Done(breaker.Outcome{Kind: breaker.Failure}) }
 
 // R37: after a recovery a growing share of the calls is let through.
 func TestRecoveryRamp(t *testing.T) {

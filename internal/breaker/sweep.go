@@ -47,10 +47,12 @@ func (r *Registry) sweepUntil(stop <-chan struct{}) {
 func (r *Registry) tend() time.Duration {
 	next := idleEvery
 	var kept []renewal
+	roll := r.newRoll()
 	now := r.now()
 	for _, v := range r.circuits.Range {
 		c := v.(*circuit)
 		next = min(next, max(c.canary(now), shortestBeat))
+		roll.call(c, now)
 		if c.look().state() == HalfOpen {
 			lease, held := c.tend()
 			next = min(next, max(lease/beatsPerLease, shortestBeat))
@@ -62,6 +64,7 @@ func (r *Registry) tend() time.Duration {
 			next = min(next, max(c.overdue(due), shortestBeat))
 		}
 	}
+	next = min(next, max(r.groups.settle(r, roll, now), shortestBeat))
 	if len(kept) > 0 {
 		r.replica.renew(kept)
 	}

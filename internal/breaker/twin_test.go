@@ -226,7 +226,7 @@ func (w *twins) sync(t *rapid.T) {
 		reach:    time.Duration(rapid.Int64Range(0, 90_000_000).Draw(t, "reach")) * time.Microsecond,
 		outcomes: rapid.SliceOfN(rapid.ByteRange(0, 3), 0, 12).Draw(t, "outcomes"),
 	}
-	d.row = d.tail + few("row")/4
+	d.row, d.held = d.tail+few("row")/4, few("held") == 0
 	switch rapid.IntRange(0, 11).Draw(t, "rare") {
 	case 0:
 		d.openFor = time.Duration(rapid.Int64Range(1, 200_000_000).Draw(t, "open_for")) * time.Microsecond

@@ -22,8 +22,10 @@ const (
 
 	// sparing: calls are let through by chance.
 	sparing word = 1 << 8
+	// rolled: the group of the circuit is open.
+	rolled word = 1 << 9
 
-	generationShift = 9
+	generationShift = 10
 )
 
 func newWord(generation uint64, s State) word { return word(generation<<generationShift) | word(s) }
@@ -35,7 +37,9 @@ func (w word) generation() uint64 { return uint64(w >> generationShift) }
 const admitting = 1<<Closed | 1<<Disabled | 1<<Shadow
 
 // admits reports whether a call may go without a closer look (R1).
-func (w word) admits() bool { return w&(off|strict|sparing) == 0 && admitting>>(w&stateBits)&1 == 1 }
+func (w word) admits() bool {
+	return w&(off|strict|sparing|rolled) == 0 && admitting>>(w&stateBits)&1 == 1
+}
 
 // passes is admits for whoever has asked the others, and chance.
 func (w word) passes() bool { return (w &^ (strict | sparing)).admits() }
@@ -43,3 +47,6 @@ func (w word) passes() bool { return (w &^ (strict | sparing)).admits() }
 // granted is the word as a permit keeps it: what it is about, not how it is
 // doing.
 func (w word) granted() word { return w &^ evicted }
+
+// refuses reports whether the circuit is open, whoever wanted it.
+func (w word) refuses() bool { return w.state() == Open || w.state() == ForcedOpen }
