@@ -90,3 +90,13 @@ func (w *countWindow) clear() {
 	clear(w.slow)
 	w.pushed, w.sum = 0, samples{}
 }
+
+// outcomes are those that it shows, from the oldest on.
+func (w *countWindow) outcomes() []byte {
+	var all []byte
+	for i := w.pushed - int64(w.sum.calls); i < w.pushed; i++ {
+		at := i % int64(w.size)
+		all = append(all, byte(w.failed.get(at)*failedBit|w.slow.get(at)*slowBit))
+	}
+	return all
+}

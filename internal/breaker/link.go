@@ -49,6 +49,9 @@ type link struct {
 	command *Command      // the last, that it could not be told
 	flight  *flight       // the call that is asking for a probe
 	quiet   time.Duration // until when nobody asks for one
+	// fresh: the circuit was kept by this replica alone, and it is not known yet
+	// whether others share it.
+	fresh bool
 }
 
 // verdict is the end of a probe on its way to the store.
@@ -92,7 +95,7 @@ func (c *circuit) bind() {
 	}
 	c.id, c.index = recordKey(groupOf(c.key), c.key), indexKey(groupOf(c.key))
 	s.inGroup[groupOf(c.key)].Add(1)
-	c.link = link{}
+	c.link = link{fresh: c.machine.eventful()}
 	c.packed.Store(new(c.settings.pack()))
 	c.machine.unsent = &delta{generation: c.machine.generation, keep: c.settings.Window.Calls}
 	s.ask(c)
@@ -139,6 +142,9 @@ func (c *circuit) letters() []letter {
 		}
 	}
 	l.owed = nil
+	if l.fresh { // first of all whether there is something to add to
+		return append(all, letter{circuit: c, run: s.step(c, stepSync, c.packDelta(&delta{generation: c.machine.generation}, now)...)})
+	}
 	if d := c.takeUnsent(); wanted || !d.empty() || c.machine.near > 0 || len(l.ahead) > 0 {
 		all = append(all, letter{circuit: c, run: s.step(c, stepSync, c.packDelta(d, now)...), news: d.calls})
 	}
@@ -221,10 +227,7 @@ func (c *circuit) onOurOwn() {
 func (c *circuit) absorb(a answer) {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
-	for _, t := range a.transitions {
-		c.tally.expired.Add(uint64(t.expired))
-		c.registry.tell(c.key, t)
-	}
+	c.hear(a.transitions)
 	switch l := &c.link; {
 	case c.mode == Local:
 	case a.record == nil:
@@ -235,6 +238,20 @@ func (c *circuit) absorb(a answer) {
 		c.registry.replica.hurry(c)
 	default:
 		c.take(a.record, in)
+	}
+}
+
+// hear tells of what a step of this replica has done in the store. What does not
+// go on from what the replica has told alone is no news, or rejoin tells of it.
+// The caller holds mu.
+func (c *circuit) hear(done []*transition) {
+	for _, t := range done {
+		c.tally.expired.Add(uint64(t.expired))
+		if c.link.alone && t.from != c.machine.state && t.reason != ReasonOperator {
+			continue
+		}
+		c.link.alone = false
+		c.registry.tell(c.key, t)
 	}
 }
 
@@ -249,7 +266,7 @@ func (c *circuit) take(r *record, in instant) {
 	was, next := &c.machine, r.machine
 	next.clamp(in)
 	next.inherit(was, c.link.birth == 0)
-	c.link.version, c.link.birth, c.link.ahead = r.version, r.birth, nil
+	c.link.version, c.link.birth, c.link.ahead, c.link.fresh = r.version, r.birth, nil, false
 	c.rejoin(next.state, in)
 	woken := next.state == HalfOpen && was.state != HalfOpen
 	*was = next
@@ -321,6 +338,8 @@ func (c *circuit) overlay(in instant) {
 func (c *circuit) lost(in instant) {
 	m := &c.machine
 	switch {
+	case c.link.fresh:
+		c.found(in)
 	case m.state == Closed, len(c.link.ahead) > 0:
 	case m.state.operated():
 		c.link.command = m.saidAgain(in.now)
@@ -335,6 +354,33 @@ func (c *circuit) lost(in instant) {
 		c.publishDue()
 	}
 	c.link.version, c.link.birth = 0, 0
+}
+
+// found begins the record of a circuit that this replica has kept alone: a closed
+// one with what was counted, an open one for the time that is left. The caller
+// holds mu.
+func (c *circuit) found(in instant) {
+	c.link.fresh = false
+	m := &c.machine
+	d := &delta{generation: m.generation, keep: m.unsent.keep, cause: m.blamed}
+	switch m.state {
+	case Closed:
+		m.window.slide(in.now)
+		n := m.counts(in.now)
+		d.calls, d.failures, d.slow = n.Calls, n.Failures, n.Slow
+		d.tail, d.row, d.began = uint64(n.ConsecutiveFailures), uint64(n.ConsecutiveFailures), m.streak.began
+		if w, ok := m.window.(*countWindow); ok {
+			d.outcomes = w.outcomes()
+		}
+	case Open:
+		d.openFor, d.cause = max(m.remaining(in.now), time.Microsecond), m.cause
+		c.link.alone = true // it was told when it opened
+	default:
+		return
+	}
+	m.unsent = d
+	c.registry.replica.enqueue(c)
+	signal(c.registry.replica.wake)
 }
 
 // saidAgain is the command that leads to what a person has said.

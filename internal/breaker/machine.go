@@ -543,6 +543,11 @@ func (m *machine) fade(took time.Duration, in instant) {
 	}
 }
 
+// eventful reports whether something was counted or found.
+func (m *machine) eventful() bool {
+	return m.state == Open || m.state == Closed && (m.streak.failures > 0 || m.window.counts(0).calls > 0)
+}
+
 // pristine reports whether a circuit has nothing to remember: one made anew
 // would behave the same (R39). It works on a copy.
 func (m machine) pristine(in instant) bool {

@@ -208,10 +208,7 @@ func (p *packer) window(w window) {
 		}
 	case *countWindow:
 		p.numbers(0, float64(w.size), float64(w.pushed), float64(w.sum.calls), float64(w.sum.failures), float64(w.sum.slow))
-		for i := w.pushed - int64(w.sum.calls); i < w.pushed; i++ {
-			at := i % int64(w.size)
-			p.byte(byte(w.failed.get(at)*failedBit | w.slow.get(at)*slowBit))
-		}
+		*p = append(*p, w.outcomes()...)
 	}
 }
 
