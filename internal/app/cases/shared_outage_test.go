@@ -1,0 +1,179 @@
+package cases
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
+)
+
+// loading makes calls of several clients to all gateways until it is told to
+// stop, and then returns how long each took. None may fail.
+func loading(t *testing.T, nodes ...*apptest.Gateway) (stop func() []time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	var took []time.Duration
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				answer, err := nodes[i%len(nodes)].TryPost(context.Background(), apptest.ChatBody)
+				if err != nil || answer.Status != http.StatusOK || answer.Body != apptest.OKBody {
+					t.Errorf("a call got %d %q %v", answer.Status, answer.Body, err)
+					return
+				}
+				mu.Lock()
+				took = append(took, answer.Took)
+				mu.Unlock()
+			}
+		})
+	}
+	stop = func() []time.Duration {
+		cancel()
+		clients.Wait()
+		return took
+	}
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// crossing makes at least so many calls while something happens, and says how
+// long they took.
+func crossing(t *testing.T, what string, calls int, happen func(), nodes ...*apptest.Gateway) {
+	t.Helper()
+	stop := loading(t, nodes...)
+	happen()
+	took := stop()
+	for len(took) < calls {
+		for i := range 20 {
+			answer := nodes[i%len(nodes)].Post(t, apptest.ChatBody)
+			served(t, answer, circuitA)
+			took = append(took, answer.Took)
+		}
+	}
+	slices.Sort(took)
+	at := func(share float64) time.Duration {
+		return took[int(share*float64(len(took)-1))].Round(time.Microsecond)
+	}
+	t.Logf("%s: %d calls, median %v, 99%% within %v, longest %v", what, len(took), at(0.5), at(0.99), at(1))
+	// Nobody waits longer than a step of the store may take; the rest is a busy
+	// machine, which a few calls in a hundred may meet.
+	if at(0.75) > 150*time.Millisecond || at(1) > 3*time.Second {
+		t.Errorf("%s: a quarter of the calls took over %v, the longest %v", what, at(0.75), at(1))
+	}
+}
+
+func TestCallsAreServedWhateverHappensToTheCache(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]struct{ leave, comeBack func(*redistest.Server) }{
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+	} {
+		for _, store := range []string{"cached", "strict"} {
+			t.Run(name+" "+store, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				a := apptest.NewUpstream(t, apptest.OK())
+				nodes := fleet(t, 2, apptest.OneTarget(a, sharing(store), quick(server)))
+				awaitAll := func(degraded bool) {
+					for _, g := range nodes {
+						awaitShared(t, g, degraded)
+					}
+				}
+				crossing(t, "there", 500, func() { awaitAll(false) }, nodes...)
+				crossing(t, "on its way out", 20, func() { away.leave(server); awaitAll(true) }, nodes...)
+				crossing(t, "away", 500, func() {}, nodes...)
+				crossing(t, "on its way back", 20, func() { away.comeBack(server); awaitAll(false) }, nodes...)
+				for _, g := range nodes {
+					equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+					untroubled(t, g, circuitA)
+				}
+				nodes[0].CircuitEvents(t, 0)
+			})
+		}
+	}
+}
+
+// Each gateway guards itself then, tells what it finds once, and is of one mind
+// with the others again when the cache is back.
+func TestCircuitsOpenWithoutTheCacheAndAgreeWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := apptest.NewUpstream(t, apptest.OK())
+	b := apptest.NewUpstream(t, apptest.OK())
+	nodes := fleet(t, 2, apptest.TwoTargets(a, b, lasting, onCache(server)))
+	one, two := nodes[0], nodes[1]
+	server.Kill()
+	for _, g := range nodes {
+		awaitShared(t, g, true)
+	}
+
+	a.SetScript(apptest.Status(500))
+	served(t, one.Post(t, apptest.ChatBody), circuitB)
+	equal(t, "state where it failed", one.Circuit(t, circuitA).State, "open")
+	equal(t, "state elsewhere", two.Circuit(t, circuitA).State, "closed")
+	one.AwaitMetric(t, gaugeOfA, "1")
+	two.AwaitMetric(t, gaugeOfA, "0")
+	opened := apptest.Row{"from_state": "closed", "to_state": "open", "reason": "consecutive"}
+	rows(t, "events", one.CircuitEvents(t, 1), opened)
+
+	server.Restart()
+	for _, g := range nodes {
+		awaitShared(t, g, false)
+	}
+	// The failure is told to all, so that what one had found alone holds for all.
+	for _, g := range nodes {
+		awaitState(t, g, circuitA, "open")
+	}
+	served(t, two.Post(t, apptest.ChatBody), circuitB)
+	equal(t, "calls of A", a.Calls(), 1)
+	rows(t, "events", one.CircuitEvents(t, 1), opened)
+}
+
+func TestCallsAreServedWithNothingThere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	link := apptest.NewLink(t, postgrestest.URL(t))
+	a := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.StartWith(t, apptest.OneTarget(a, quick(server), "health: {refresh: 100ms}"), link.URL)
+	served(t, g.Post(t, apptest.ChatBody), circuitA)
+	g.Runs(t, 1)
+
+	server.Kill()
+	link.Cut()
+	g.AwaitMetric(t, "breakwater_shared_state_degraded", "1")
+	g.AwaitMetric(t, "breakwater_database_degraded", "1")
+	equal(t, "readiness", apptest.Get(t, g.URL+"/readyz").Body, `{"status":"ready","degraded":["database","cache"]}`+"\n")
+	servedSoon(t, g, 50)
+	a.SetScript(apptest.Status(500))
+	for range 5 {
+		g.Post(t, apptest.ChatBody)
+	}
+	server.Restart()
+	link.Mend()
+	g.AwaitMetric(t, "breakwater_shared_state_degraded", "0")
+	g.Runs(t, 56)
+}
+
+func TestAGatewayStartsWithNothingThere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Kill()
+	link := apptest.NewLink(t, postgrestest.EmptyURL(t))
+	link.Cut()
+	a := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.StartWith(t, apptest.OneTarget(a, quick(server)), link.URL)
+	servedSoon(t, g, 20)
+	server.Restart()
+	served(t, g.Post(t, apptest.ChatBody), circuitA)
+	record(t, server)
+	link.Mend()
+	g.Runs(t, 21)
+}
