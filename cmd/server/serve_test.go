@@ -45,15 +45,21 @@ func served(window string) string {
 // serve runs the program until the test ends, which must be well.
 func serve(t *testing.T, window string) *running {
 	t.Helper()
+	return serveText(t, served(window), postgrestest.URL(t))
+}
+
+// serveText is serve with a configuration and a database of the test's choice.
+func serveText(t *testing.T, text, databaseURL string) *running {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &running{path: filepath.Join(t.TempDir(), "breakwater.yaml"), lines: make(chan line, 10000), ended: make(chan error, 1)}
-	r.write(t, served(window))
+	r.write(t, text)
 	cmd := exec.Command(program, "serve", "--config", r.path)
 	cmd.Args[0] = "breakwater" // by which the test binary knows what it is to be
-	cmd.Env = append(os.Environ(), "DATABASE_URL="+postgrestest.URL(t))
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+databaseURL)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
