@@ -17,21 +17,25 @@ type deed struct {
 	do    func(*redistest.Server)
 	undo  func(*redistest.Server)
 	times int
+	lasts time.Duration
 }
 
 func nothing(*redistest.Server) {}
 
 var deeds = []deed{
-	{"killed", (*redistest.Server).Kill, (*redistest.Server).Restart, 1},
-	{"frozen", (*redistest.Server).Freeze, (*redistest.Server).Thaw, 1},
-	{"flushed", (*redistest.Server).FlushAll, nothing, 5},
-	{"without scripts", (*redistest.Server).FlushScripts, nothing, 5},
-	{"restarted", (*redistest.Server).Restart, nothing, 2},
+	{"killed", (*redistest.Server).Kill, (*redistest.Server).Restart, 1, outage},
+	{"frozen", (*redistest.Server).Freeze, (*redistest.Server).Thaw, 1, outage},
+	{"flushed", (*redistest.Server).FlushAll, nothing, 5, blink},
+	{"without scripts", (*redistest.Server).FlushScripts, nothing, 5, blink},
+	{"restarted", (*redistest.Server).Restart, nothing, 2, outage / 2},
 }
 
 // outage is how long a store is away in a test: longer than replicas leave it
-// alone.
-const outage = 1500 * time.Millisecond
+// alone; blink is the time between two deeds of a moment.
+const (
+	outage = 1500 * time.Millisecond
+	blink  = 300 * time.Millisecond
+)
 
 // TestHealthyCallsGoWhateverBecomesOfTheStore: no call is refused, fails or waits
 // for a store that does not answer (R41), and afterwards all replicas see the
@@ -54,7 +58,7 @@ func suffer(t *testing.T, mode breaker.Mode, d deed) {
 	f.load(replicatest.Load{Key: key, Callers: 4, Took: 2 * time.Millisecond, Pause: 2 * time.Millisecond})
 	for range d.times {
 		d.do(f.store)
-		<-time.After(outage)
+		<-time.After(d.lasts)
 		if d.times > 1 {
 			d.undo(f.store)
 		}

@@ -35,7 +35,7 @@ func (c *circuit) acquireShared(p *Permit) error {
 		}
 		<-landed
 	}
-	return c.refuseNow()
+	return c.refuseNow(p)
 }
 
 // board returns whether the call is the one to ask the store, or what it has to
@@ -81,21 +81,15 @@ func (c *circuit) askForProbe(p *Permit, canary bool) error {
 	if canary && a.code != codeProbe {
 		return errNoCanary
 	}
-	switch a.code {
-	case codeProbe:
+	if a.code == codeProbe {
 		c.holdLease(a.record.generation, lease)
 		*p = Permit{circuit: c, word: c.look()&(watched|shared|strict) | newWord(a.record.generation, HalfOpen), probe: true, canary: canary, lease: lease}
 		return nil
-	case codeRefused:
+	}
+	if a.code == codeRefused {
 		c.beQuiet()
-		return c.refuseNow()
 	}
-	w := c.look()
-	if !w.passes() {
-		return c.refuseNow()
-	}
-	*p = Permit{circuit: c, word: w.granted()}
-	return nil
+	return c.refuseNow(p) // unless the store has just admitted it
 }
 
 // holdLease begins the heartbeat of a lease that is held here.
@@ -115,10 +109,15 @@ func (c *circuit) beQuiet() {
 	c.link.quiet = later(now, quietFor)
 }
 
-// refuseNow refuses by what is known here.
-func (c *circuit) refuseNow() error {
+// refuseNow refuses by what is known here, unless the circuit has closed
+// meanwhile.
+func (c *circuit) refuseNow(p *Permit) error {
 	in := c.lock(c.registry.instant())
 	defer c.mu.Unlock()
+	if w := c.look(); w.passes() {
+		*p = Permit{circuit: c, word: w.granted()}
+		return nil
+	}
 	c.rejected.Add(1)
 	return c.refusal(c.machine.refuse(in))
 }

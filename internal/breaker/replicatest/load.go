@@ -178,8 +178,8 @@ func (l *load) admitted(p *breaker.Permit, o breaker.Outcome, settled string, fa
 	l.tally.Settled[settled]++
 }
 
-// refused holds refusals to what they have to say: a wait in whole seconds, one
-// at least (R31), unless a person has said no time.
+// refused holds refusals to what they have to say: a state that refuses, and a
+// wait in whole seconds, one at least (R31), unless a person has said no time.
 func (l *load) refused(key string, err error, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,6 +191,8 @@ func (l *load) refused(key string, err error, waited time.Duration) {
 		l.fault("%s: refused with another error: %v", key, err)
 	case r.Key != key:
 		l.fault("%s: refused in the name of %s", key, r.Key)
+	case r.State != breaker.Open && r.State != breaker.HalfOpen && r.State != breaker.ForcedOpen:
+		l.fault("%s: refused, although it is %s", key, r.State)
 	case r.State == breaker.ForcedOpen && r.RetryAfter == 0:
 	case r.RetryAfter < time.Second || r.RetryAfter%time.Second != 0:
 		l.fault("%s: refused, being %s, with a wait of %v", key, r.State, r.RetryAfter)
