@@ -120,6 +120,30 @@ func TestProbeOfAKilledReplicaIsTakenOverWhenItsLeaseIsOver(t *testing.T) {
 	p.stop()
 }
 
+// C77: every transition is told once, by one of the replicas, in order.
+func TestTransitionsOfManyReplicasAreToldOnce(t *testing.T) {
+	t.Parallel()
+	f := launch(t, 4, replicatest.Config{StoreTimeout: patient, Settings: quick(func(s *breaker.Settings) {
+		s.FailureThreshold, s.Cooldown, s.MaxCooldown = 5, 50*time.Millisecond, 50*time.Millisecond
+	})})
+	f.meet(key)
+	fail(t, f.replicas[0], 3)
+	fail(t, f.replicas[1], 1)
+	f.load(replicatest.Load{Key: key, Callers: 1, Upstream: serve(t, func(replicatest.Call) bool { return true }), Pause: 200 * time.Millisecond})
+	f.rest()
+	fail(t, f.replicas[2], 5)
+	w := &witness{}
+	f.load(replicatest.Load{Key: key, Callers: 4, Upstream: serve(t, w.answer), Pause: 10 * time.Millisecond})
+	until(t, proberSlack, "the probe has come", func() bool { return len(w.probes()) > 0 })
+	until(t, proberSlack, "all see that it is closed again", func() bool { return agree(f.circuits(key), breaker.Closed) })
+	f.rest()
+	want := []string{"closed open consecutive", "open half_open half_open", "half_open closed probe_success"}
+	if diff := cmp.Diff(want, f.tellings()); diff != "" {
+		t.Errorf("events of all replicas (-want +got):\n%s", diff)
+	}
+	f.stop()
+}
+
 // tellings are the events of all replicas in the order of their generations.
 func (f *fleet) tellings() []string {
 	f.t.Helper()
