@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+
+const (
+	rate     = 12                      // calls per second: two drills at once cost little
+	hurry    = 10                      // how much shorter than by hand the phases are
+	patience = 20 * time.Second        // for a circuit, on a machine that is busy with many tests
+	slow     = 1500 * time.Millisecond // what no call of a well provider takes there
+)
+
+// TestTheDrill goes through the scenario of the examples with their
+// configuration. Times are not judged here, only what must hold however busy
+// the machine is.
+func TestTheDrill(t *testing.T) {
+	t.Parallel()
+	for name, cache := range map[string]func(*testing.T) string{
+		"circuits in the gateway": func(*testing.T) string { return "" },
+		"circuits on Redis": func(t *testing.T) string {
+			return fmt.Sprintf("cache: {url: %q, timeout: 2s}\n", redistest.Start(t).URL())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := apptest.Start(t, cache(t)+policyOfTheExample(t))
+			s := hurried(t)
+			r, err := newDrill(s, g.URL, g.AdminURL).run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, s, r)
+			if t.Failed() || testing.Verbose() {
+				t.Log(newScorecard(s, r, true).report(name, "unknown"))
+			}
+		})
+	}
+}
+
+// policyOfTheExample is the example without listeners, database and cache, with
+// cooldowns for people in a hurry and slow calls for a busy machine.
+func policyOfTheExample(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../examples/failure-drill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, policy, found := strings.Cut(string(text), "\ncircuit_breaker:")
+	for _, change := range [][2]string{
+		{"\n  cooldown: 1s\n", "\n  cooldown: 500ms\n"},
+		{"\n  max_cooldown: 2s\n", "\n  max_cooldown: 1s\n"},
+		{"\n  slow_call_duration: 800ms\n", "\n  slow_call_duration: " + slow.String() + "\n"},
+		{"\n    timeouts: {first_token: 3s, idle: 3s, total: 3s}\n", "\n    timeouts: {first_token: 4s, idle: 4s, total: 4s}\n"},
+	} {
+		found = found && strings.Contains(policy, change[0])
+		policy = strings.Replace(policy, change[0], change[1], 1)
+	}
+	if !found {
+		t.Fatalf("the example does not say what this test changes:\n%s", text)
+	}
+	return "circuit_breaker:" + policy
+}
+
+// hurried is the scenario of the examples in a fraction of its time.
+func hurried(t *testing.T) *scenario {
+	t.Helper()
+	s, err := readScenario("../../examples/scenarios/failure-drill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Rate = rate
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		p.For, p.Extra, p.Upstream = p.For/hurry, 0, 0
+		switch p.Set["mode"] {
+		case "slow":
+			p.Set["latency_ms"] = slow.Milliseconds() / 8 // of which it makes ten times as much
+		case "cut":
+			p.Failed = 1 // how many there are is a matter of time
+		}
+		if p.well() && i > 0 {
+			p.Closes = patience
+		} else if !p.well() {
+			p.Opens = patience
+		}
+	}
+	return s
+}
+
+// check fails the test for each broken bound, and for what bounds do not say.
+func check(t *testing.T, s *scenario, r *record) {
+	t.Helper()
+	spared := 0
+	for i, row := range newScorecard(s, r, true).rows {
+		if row.circuit.wrong > 0 && starved(r, i) {
+			t.Logf("%s: calls took over %s, so that the circuit opened with reason", row.Name, slow)
+			row.circuit.wrong = 0
+		}
+		for _, broken := range row.judge() {
+			t.Error(broken)
+		}
+		if !row.well() && row.chat.failed >= row.alone.failed && row.alone.failed > 0 {
+			t.Errorf("%s: %d calls failed with a fallback, %d without", row.Name, row.chat.failed, row.alone.failed)
+		}
+		spared += row.alone.refused
+	}
+	if spared == 0 {
+		t.Error("no call without a fallback was refused at once")
+	}
+}
+
+// starved reports whether this machine, not the provider, was slow in a phase.
+func starved(r *record, phase int) bool {
+	return slices.ContainsFunc(r.calls, func(c call) bool {
+		return c.phase == phase && c.took > slow
+	})
+}
