@@ -93,8 +93,11 @@ type Deps struct {
 	History  History
 	Alarms   Alarms
 	Database func() Database
-	Steering Steering // nil where circuits are only looked at
-	Log      *slog.Logger
+	// CacheAway reports whether the gateways cannot reach what they share; nil
+	// where they share nothing.
+	CacheAway func() bool
+	Steering  Steering // nil where circuits are only looked at
+	Log       *slog.Logger
 
 	// Refresh is how often a live page is drawn anew when nothing happens; 0
 	// means every two seconds.

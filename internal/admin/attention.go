@@ -12,7 +12,7 @@ import (
 
 // summary says the whole in one line.
 func (r reading) summary() templates.Summary {
-	if len(r.all) == 0 && len(r.alarms) == 0 && !r.database.Away {
+	if len(r.all) == 0 && len(r.alarms) == 0 && !r.database.Away && !r.cacheAway {
 		return templates.Summary{
 			Title: "No targets", Headline: "No target is configured", Tone: templates.Quiet,
 			Detail: "Calls can be served once a configuration names a target.",
@@ -36,6 +36,7 @@ func (r reading) troubles() string {
 		some(len(r.due()), "circuit", " due for a probe"),
 		some(len(r.alarms), "alarm", ""),
 		r.databaseTrouble(),
+		r.cacheTrouble(),
 		some(len(r.held()), "circuit", " set by an operator"),
 	)
 }
@@ -45,6 +46,13 @@ func (r reading) databaseTrouble() string {
 		return ""
 	}
 	return "database away"
+}
+
+func (r reading) cacheTrouble() string {
+	if !r.cacheAway {
+		return ""
+	}
+	return "cache away"
 }
 
 // rest counts the circuits that need none.
@@ -104,6 +112,9 @@ func (r reading) sick() []templates.Notice {
 	if r.database.Away {
 		notices = append(notices, r.databaseNotice())
 	}
+	if r.cacheAway {
+		notices = append(notices, cacheNotice())
+	}
 	for _, t := range slices.Concat(r.inState(breaker.HalfOpen), r.due()) {
 		notices = append(notices, r.circuitNotice(t))
 	}
@@ -117,6 +128,16 @@ func (r reading) databaseNotice() templates.Notice {
 			{Name: "Why", Value: "It cannot be reached; calls are served, scores and runs are not fresh"},
 			{Name: "Waiting", Value: grouped(r.database.Waiting) + " of " + count(r.database.Room, "record")},
 			{Name: "Next", Value: "Records are written when it returns; with no room left the newest are dropped."},
+		},
+	}
+}
+
+func cacheNotice() templates.Notice {
+	return templates.Notice{
+		Mark: templates.Mark{Tone: templates.Caution, Text: "Away"}, Subject: "cache",
+		Facts: []templates.Fact{
+			{Name: "Why", Value: "It cannot be reached or does not take orders; calls are served, and this gateway decides about circuits by itself"},
+			{Name: "Next", Value: "Gateways share their circuits again within seconds of its return."},
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,8 @@ func TestSummary(t *testing.T) {
 		"due":         {&world{circuits: []breaker.Snapshot{closed, due}}, templates.Caution, "1 circuit due for a probe", "1 of 2 circuits closed."},
 		"probing":     {&world{circuits: []breaker.Snapshot{closed, probing}}, templates.Caution, "1 circuit half-open", "1 of 2 circuits closed."},
 		"no database": {&world{circuits: []breaker.Snapshot{closed}, database: Database{Away: true, Waiting: 3, Room: 65536}}, templates.Bad, "database away", "1 of 1 circuit closed."},
+		"no cache":    {&world{circuits: []breaker.Snapshot{closed}, cacheAway: true}, templates.Caution, "cache away", "1 of 1 circuit closed."},
+		"neither":     {&world{database: Database{Away: true}, cacheAway: true}, templates.Bad, "database away, cache away", "0 of 0 circuits closed."},
 		"held": {
 			&world{circuits: []breaker.Snapshot{closed, {Key: "e/m/r", Enabled: true, State: breaker.Shadow}, {Key: "f/m/r", State: breaker.Disabled}}},
 			templates.Caution, "2 circuits set by an operator", "1 of 3 circuits closed.",
@@ -222,6 +225,23 @@ func TestHealthThatIsStaleSaysSo(t *testing.T) {
 	}
 	if got := page.Find(".notice").Length(); got != 3 {
 		t.Errorf("%d notices without the database, want all 3", got)
+	}
+}
+
+func TestACacheThatIsAwayIsShown(t *testing.T) {
+	t.Parallel()
+	w := incident(time.Now())
+	page := document(t, serve(t, w.pages()), "/")
+	if got := texts(page.Find(".notice .subject")); slices.Contains(got, "cache") {
+		t.Errorf("attention with the cache there: %v", got)
+	}
+	w.change(func(w *world) { w.cacheAway = true })
+	page = document(t, serve(t, w.pages()), "/")
+	if got := texts(page.Find(".notice .subject")); !slices.Contains(got, "cache") {
+		t.Errorf("attention with the cache away: %v", got)
+	}
+	if got := text(page.Find("title")); !strings.Contains(got, "cache away") {
+		t.Errorf("the title is %q", got)
 	}
 }
 

@@ -19,6 +19,9 @@ type reading struct {
 	callers  Callers
 	alarms   []telemetry.Alarm
 	database Database
+	// cacheAway: this gateway decides about circuits by itself, which it should
+	// do together with others.
+	cacheAway bool
 }
 
 // target is one target with its circuit and its health.
@@ -41,7 +44,7 @@ func (p *Pages) look(now time.Time) reading {
 		all:      all,
 		callers:  p.Callers(),
 		alarms:   p.Alarms.Alarms(),
-		database: p.Database(),
+		database: p.Database(), cacheAway: p.CacheAway != nil && p.CacheAway(),
 	}
 }
 

@@ -27,16 +27,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is everything that the pages read; a test sets what it is about.
 type world struct {
-	mu       sync.Mutex
-	circuits []breaker.Snapshot
-	callers  Callers
-	report   health.Report
-	alarms   []telemetry.Alarm
-	runs     []runs.Run
-	attempts map[uuid.UUID][]runs.Attempt
-	events   []runs.Event // newest first
-	broken   error        // of the database
-	database Database
+	mu        sync.Mutex
+	circuits  []breaker.Snapshot
+	callers   Callers
+	report    health.Report
+	alarms    []telemetry.Alarm
+	runs      []runs.Run
+	attempts  map[uuid.UUID][]runs.Attempt
+	events    []runs.Event // newest first
+	broken    error        // of the database
+	database  Database
+	cacheAway bool
 }
 
 func (w *world) change(with func(*world)) {
@@ -107,8 +108,8 @@ const never = time.Hour
 func (w *world) pages(adapt ...func(*Deps)) *Pages {
 	deps := Deps{
 		Circuits: w, Policy: func(string) Policy { return Policy{Name: "circuit_breaker"} }, Callers: func() Callers { return w.callers }, Health: w, Runs: w, History: w, Alarms: w,
-		Database: func() Database { return w.database },
-		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
+		Database: func() Database { return w.database }, CacheAway: func() bool { return w.cacheAway },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Refresh: never,
 	}
 	for _, change := range adapt {
 		change(&deps)

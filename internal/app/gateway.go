@@ -127,7 +127,7 @@ func (g *gateway) newAdmin(registry *prometheus.Registry) http.Handler {
 	circuits := declaredCircuits{g}
 	g.pages = admin.New(admin.Deps{
 		Circuits: circuits, Steering: g.overrides, Policy: g.pagePolicy, Callers: g.callers, Health: g.health,
-		Runs: recorded, History: recorded, Alarms: g.metrics, Database: g.database, Log: g.log,
+		Runs: recorded, History: recorded, Alarms: g.metrics, Database: g.database, CacheAway: g.sharedStateDegraded, Log: g.log,
 	})
 	return api.NewAdmin(api.Admin{
 		Snapshot:     g.snapshot,

@@ -153,6 +153,7 @@ func awaitShared(t *testing.T, g *apptest.Gateway, degraded bool) {
 	}
 	equal(t, "readiness", answer.Status, http.StatusOK)
 	equal(t, "what readiness says is degraded", ready.Degraded, list)
+	equal(t, "the page says that the cache is away", strings.Contains(apptest.Get(t, g.AdminURL+"/").Body, "cache away"), degraded)
 }
 
 func cacheIsAnAidAndNoDependency(t *testing.T) {
