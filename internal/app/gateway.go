@@ -36,19 +36,21 @@ type gateway struct {
 	log   *slog.Logger
 	level *slog.LevelVar
 
-	db         *Database
-	pool       *pgxpool.Pool
-	schema     *schema
-	metrics    *telemetry.Metrics
-	recorder   *telemetry.Recorder
-	cache      cache.Cache // shared with other replicas; nil: with none
-	circuits   *breaker.Registry
-	tokens     *operators.Tokens
-	overrides  *operators.Overrides
-	bulkheads  *pipeline.Bulkheads
-	holds      *provider.Holds
-	simulators *simulators
-	health     *health.Service
+	db       *Database
+	pool     *pgxpool.Pool
+	schema   *schema
+	metrics  *telemetry.Metrics
+	recorder *telemetry.Recorder
+	cache    cache.Cache // shared with other replicas; nil: with none
+	circuits *breaker.Registry
+
+	cacheRefused atomic.Bool // it is there, and does not do what it is told
+	tokens       *operators.Tokens
+	overrides    *operators.Overrides
+	bulkheads    *pipeline.Bulkheads
+	holds        *provider.Holds
+	simulators   *simulators
+	health       *health.Service
 
 	runtime atomic.Pointer[runtime]
 

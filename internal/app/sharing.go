@@ -28,7 +28,7 @@ func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *b
 	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged}
 	if g.cache != nil {
 		c.Store, c.StoreTimeout = g.cache, cfg.Cache.Timeout
-		c.OnStoreBack = func() { g.overrides.Reassert() }
+		c.OnStoreRefuses, c.OnStoreBack = g.cacheRefuses, g.cacheIsBack
 	}
 	circuits := breaker.New(c)
 	circuits.Keep(circuitKeys(cfg))
@@ -42,6 +42,20 @@ func circuitKeys(cfg *config.Config) []string {
 		keys = append(keys, target.Key())
 	}
 	return keys
+}
+
+// cacheRefuses logs why circuits are not shared although the cache is there. That
+// it cannot be reached the cache logs itself.
+func (g *gateway) cacheRefuses(err error) {
+	g.cacheRefused.Store(true)
+	g.log.Warn("cache refuses to keep circuits, each gateway decides by itself", "error", err)
+}
+
+func (g *gateway) cacheIsBack() {
+	if g.cacheRefused.Swap(false) {
+		g.log.Info("cache keeps circuits again")
+	}
+	g.overrides.Reassert()
 }
 
 // sharedStateDegraded reports whether this replica decides alone what it should

@@ -28,6 +28,9 @@ type Config struct {
 	// means its own.
 	StoreTimeout time.Duration
 	StoreClock   func() int64
+	// OnStoreRefuses is told when the store answers and does not do what it is
+	// told, once until OnStoreBack is told; nil: nobody is. It must not block.
+	OnStoreRefuses func(err error)
 	// OnStoreBack is told when the store is there again after it was away; nil:
 	// nobody is. It must not block.
 	OnStoreBack func()
@@ -59,6 +62,7 @@ type Registry struct {
 	siblings    func(key string) [][]string
 	groups      rollups
 	onStoreBack func()
+	onRefusal   func(error)
 
 	policy   atomic.Pointer[policy]
 	circuits sync.Map // string → *circuit
@@ -109,7 +113,7 @@ func New(cfg Config) *Registry {
 		r.jitter = rand.Float64
 	}
 	if cfg.Store != nil {
-		r.replica, r.onStoreBack = newReplica(r, cfg), cfg.OnStoreBack
+		r.replica, r.onStoreBack, r.onRefusal = newReplica(r, cfg), cfg.OnStoreBack, cfg.OnStoreRefuses
 	}
 	r.sweepAt.Store(int64(forever))
 	r.policy.Store(&policy{settings: cfg.Settings})

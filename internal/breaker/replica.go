@@ -76,6 +76,7 @@ type replica struct {
 	misses             atomic.Int32 // in a row
 	away               atomic.Bool
 	met                atomic.Bool // it has answered once
+	refused            atomic.Bool // it answers, and does not do what it is told
 	awaySince, retryAt atomic.Int64
 	tally              storeTally
 	unwell             atomic.Int64 // circuits that are not closed
@@ -164,6 +165,7 @@ func (s *replica) run(runs []cache.Run, timeout time.Duration) []answer {
 			answers[i] = read(results[i], sent)
 		}
 		answered += int(bit(answers[i].err == nil))
+		s.heed(answers[i].err)
 	}
 	s.note(answered, len(runs))
 	return answers
@@ -210,11 +212,16 @@ func (s *replica) note(answered, asked int) {
 		return
 	}
 	if s.misses.Add(1) >= awayAfter {
-		now := s.registry.now()
-		s.retryAt.Store(int64(later(now, awayFor)))
-		if !s.away.Swap(true) {
-			s.awaySince.Store(int64(now))
-		}
+		s.leave()
+	}
+}
+
+// leave leaves the store alone for a while.
+func (s *replica) leave() {
+	now := s.registry.now()
+	s.retryAt.Store(int64(later(now, awayFor)))
+	if !s.away.Swap(true) {
+		s.awaySince.Store(int64(now))
 	}
 }
 
@@ -251,10 +258,11 @@ func (s *replica) beat(n int) {
 		}
 		back = true
 	}
-	if !s.poll() {
+	if s.refused.Load() && !s.obeys() || !s.poll() {
 		return
 	}
 	if back {
+		s.refused.Store(false)
 		s.away.Store(false)
 		s.meet()
 	}
@@ -314,7 +322,7 @@ func (s *replica) indexes() (map[string]uint64, bool) {
 	defer cancel()
 	listed, answered := map[string]uint64{}, 0
 	for _, result := range s.store.RunAll(ctx, runs) {
-		if result.Err != nil {
+		if s.heed(result.Err); result.Err != nil {
 			continue
 		}
 		answered++

@@ -22,6 +22,11 @@ var (
 	// whose answer was lost took effect is unknown.
 	ErrUnavailable = errors.New("cache is unavailable")
 
+	// ErrRefused is an ErrUnavailable of a server that answers, and does not do
+	// what it is told until a person has changed something: it is full, or
+	// read-only, or does not let this user.
+	ErrRefused = fmt.Errorf("%w: the server refuses", ErrUnavailable)
+
 	// errClosed is the answer after Close.
 	errClosed = fmt.Errorf("%w: it was closed", ErrUnavailable)
 	// errTTL refuses what would stay for ever: every key expires.

@@ -15,11 +15,20 @@ var (
 	errTooSlow = fmt.Errorf("%w: the server did not answer in time", ErrUnavailable)
 )
 
-// refusals are the first words of a server's errors that say that it cannot
-// serve now, whatever it is asked.
-var refusals = []string{
-	"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "READONLY",
-	"NOREPLICAS", "MISCONF", "OOM", "NOAUTH", "WRONGPASS", "NOPERM",
+// The first words of a server's errors that say that it cannot serve for the
+// moment, and that it will not until a person does something.
+var (
+	hindrances = []string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
+	refusals   = []string{"READONLY", "NOREPLICAS", "MISCONF", "OOM", "NOAUTH", "WRONGPASS", "NOPERM"}
+)
+
+// insideScript are parts of errors in which a script meets a refusal, which then
+// has no word in front, or stands further behind on servers before version 7.
+var insideScript = []string{"The user executing the script can't", "OOM command not allowed", "You can't write against a read only replica"}
+
+// refuses reports whether a server's error is of that kind.
+func refuses(word, said string) bool {
+	return slices.Contains(refusals, word) || slices.ContainsFunc(insideScript, func(part string) bool { return strings.Contains(said, part) })
 }
 
 // timedOut is the answer to a call that ended before the server's: the caller's
@@ -55,7 +64,10 @@ func (l *line) translate(err error) error {
 	case word == "READONLY" && !l.cluster:
 		l.lose(err) // a replica now: the address may lead to another server
 	}
-	if slices.Contains(refusals, word) || strings.Contains(said.Error(), "max number of clients") {
+	switch {
+	case refuses(word, said.Error()):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case slices.Contains(hindrances, word), strings.Contains(said.Error(), "max number of clients"):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
