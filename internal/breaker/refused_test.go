@@ -25,7 +25,7 @@ func (f *full) RunAll(ctx context.Context, runs []cache.Run) []cache.Result {
 	for i, run := range runs {
 		asks := len(run.Args) == 0 || run.Args[0] == "sync" && len(run.Args[7]) == 0
 		if f.room.Load() || asks {
-			results[i] = f.Store.RunAll(ctx, runs[i : i+1])[0]
+			results[i] = f.Store.RunAll(ctx, runs[i:i+1])[0]
 			continue
 		}
 		results[i].Err = fmt.Errorf("script %s: %w: OOM", run.Script.Name, cache.ErrRefused)
@@ -43,8 +43,10 @@ func TestAStoreThatRefusesLeavesTheReplicaAlone(t *testing.T) {
 		store := &full{Store: memory}
 		var told, said []string
 		r := breaker.New(breaker.Config{
-			Settings: always(with(func(s *breaker.Settings) { s.FailureThreshold, s.Store, s.Cooldown, s.MaxCooldown = 1, breaker.Cached, time.Hour, time.Hour })),
-			Store:    store, OnEvent: func(e breaker.Event) { told = append(told, e.To.String()) },
+			Settings: always(with(func(s *breaker.Settings) {
+				s.FailureThreshold, s.Store, s.Cooldown, s.MaxCooldown = 1, breaker.Cached, time.Hour, time.Hour
+			})),
+			Store: store, OnEvent: func(e breaker.Event) { told = append(told, e.To.String()) },
 			OnStoreRefuses: func(error) { said = append(said, "refuses") },
 			OnStoreBack:    func() { said = append(said, "back") },
 		})
