@@ -35,9 +35,10 @@ smoke: deps ## In a fresh clone, as root and as an ordinary user: run, call, kil
 	@scripts/smoke.sh
 
 lint: bin/staticcheck ## Check formatting, vet and staticcheck
-	@test -z "$$(gofmt -l bench cmd db deploy internal web | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
+	@test -z "$$(gofmt -l bench cmd db deploy internal tools web | tee /dev/stderr)" || { echo 'run gofmt -w on the files above'; exit 1; }
 	go vet ./...
 	bin/staticcheck ./...
+	go -C tools vet ./protogen
 	cd internal/breaker/bench && go vet ./... && $(CURDIR)/bin/staticcheck ./...
 
 bin/sqlc bin/staticcheck: tools/go.mod tools/go.sum
@@ -46,10 +47,14 @@ bin/sqlc bin/staticcheck: tools/go.mod tools/go.sum
 bin/templ: tools/go.mod tools/go.sum
 	CGO_ENABLED=0 go build -modfile=tools/go.mod -o bin/ github.com/a-h/templ/cmd/templ
 
-tools: bin/sqlc bin/staticcheck bin/templ ## Build the development tools into bin/
+bin/protogen: tools/go.mod tools/go.sum tools/protogen/main.go
+	CGO_ENABLED=0 go -C tools build -o ../bin/ ./protogen google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
-generate: bin/sqlc bin/templ ## Regenerate the database code from db/ and the pages from web/templates
+tools: bin/sqlc bin/staticcheck bin/templ bin/protogen ## Build the development tools into bin/
+
+generate: bin/sqlc bin/templ bin/protogen ## Regenerate the database code from db/, the pages from web/templates and the code of context.proto
 	bin/sqlc generate
+	bin/protogen internal contextasm/contextpb/context.proto
 	bin/templ generate -path web/templates
 	@scripts/generated.sh record
 

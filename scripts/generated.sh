@@ -9,13 +9,14 @@ cd "$(dirname "$0")/.."
 sources() {
 	case "$1" in
 	internal/postgres/dbgen) find sqlc.yaml db/queries db/migrations "$1" -type f ! -name SHA256SUMS ;;
+	internal/contextasm/contextpb) find "$1" -type f ! -name SHA256SUMS ;;
 	web/templates) find "$1" -type f \( -name '*.templ' -o -name '*_templ.go' \) ;;
 	esac | LC_ALL=C sort
 }
 
 each() {
 	local failed=0
-	for out in internal/postgres/dbgen web/templates; do "$1" "$out" || failed=1; done
+	for out in internal/postgres/dbgen internal/contextasm/contextpb web/templates; do "$1" "$out" || failed=1; done
 	return $failed
 }
 
