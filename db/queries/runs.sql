@@ -8,7 +8,7 @@ INSERT INTO telemetry_runs (
     operation, dialect, configuration, requested_model,
     served_provider, served_model, served_region,
     outcome, failure_class, failure_reason, http_status,
-    latency_ms, overhead_us, ttft_ms, streamed, attempts, fallbacks,
+    latency_ms, overhead_us, ttft_ms, streamed, degraded, attempts, fallbacks,
     input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
     usage_estimated, usage_anomaly, cost_usd, unpriced
 )
@@ -34,6 +34,7 @@ SELECT
     unnest(@overhead_us::bigint[]),
     nullif(unnest(@ttft_ms::bigint[]), -1),
     unnest(@streamed::boolean[]),
+    nullif(unnest(@degraded::text[]), ''),
     unnest(@attempts::integer[]),
     unnest(@fallbacks::integer[]),
     nullif(unnest(@input_tokens::bigint[]), -1),

@@ -50,10 +50,11 @@ func (r reading) fare() []templates.Caller {
 	return list
 }
 
-// fareOf is fare for the configurations alone that lead to a target.
+// fareOf is fare for the configurations alone that lead to a target, or that a
+// context assembler helps.
 func (r reading) fareOf(t target) []templates.Caller {
 	r.callers.Configurations = slices.DeleteFunc(slices.Clone(r.callers.Configurations), func(c Configuration) bool {
-		return !slices.Contains(c.Targets, t.Target)
+		return !slices.Contains(c.Targets, t.Target) && !(t.assembles() && c.Name == t.Model)
 	})
 	return r.fare()
 }

@@ -215,6 +215,17 @@ func (t target) afterwards() string {
 
 // next says what happens next, in a sentence.
 func (t target) next(now time.Time) string {
+	if t.assembles() && (t.refuses() || t.probes()) {
+		return t.step(now) + " Calls of " + t.Model + " are answered without their context meanwhile."
+	}
+	return t.step(now)
+}
+
+// assembles reports whether a context assembler stands behind the circuit, which
+// no call depends on.
+func (t target) assembles() bool { return t.Provider == llm.ContextProvider }
+
+func (t target) step(now time.Time) string {
 	switch {
 	case t.held():
 		return t.heldNext(now)

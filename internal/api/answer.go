@@ -69,6 +69,7 @@ func (a *answer) commit() error {
 	defer a.clocks.writing.Unlock()
 	if !a.begun {
 		sayServed(a.w.Header(), a.call.Signals.Reached(), a.inHand())
+		sayDegraded(a.w.Header(), a.call.Signals.Degraded)
 		a.begin()
 	}
 	return nil
@@ -172,7 +173,12 @@ func (a *answer) sendAnswer(result *llm.Result) error {
 	a.clocks.writing.Lock()
 	defer a.clocks.writing.Unlock()
 	sayServed(a.w.Header(), a.call.Signals.Reached(), result.Target)
-	err := sendWhole(a.clocks.ctx, a.w, a.clocks.limits.WriteTimeout, http.StatusOK, contentTypeOf(result), result.Body)
+	body := result.Body
+	if d := a.call.Signals.Degraded; d != "" {
+		sayDegraded(a.w.Header(), d)
+		body = openai.MarkDegraded(body)
+	}
+	err := sendWhole(a.clocks.ctx, a.w, a.clocks.limits.WriteTimeout, http.StatusOK, contentTypeOf(result), body)
 	if err == nil {
 		return nil
 	}

@@ -64,6 +64,7 @@ func newCall(snapshot *Snapshot, id identity, r *http.Request, body []byte) (*ll
 		RequestedModel: facts.Model,
 		Body:           body,
 		Facts:          facts,
+		Codec:          openai.Codec{},
 		Targets:        route.Targets,
 		FallbackOn:     route.FallbackOn,
 		Timeouts:       route.Timeouts,

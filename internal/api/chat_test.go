@@ -17,6 +17,7 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/api"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
 func panicking(context.Context, *llm.Call, llm.Emit) (*llm.Result, error) { panic("kaboom") }
@@ -82,7 +83,7 @@ func TestTheCallHoldsWhatTheRequestSaid(t *testing.T) {
 		CorrelationID: "order-17", TraceID: "0af7651916cd43dd8448eb211c80319c",
 		Operation: llm.OperationChat, Dialect: llm.DialectOpenAI,
 		Configuration: "chat", RequestedModel: "chat",
-		Body: []byte(chatBody), Targets: []llm.Target{targetA, targetB},
+		Body: []byte(chatBody), Codec: openai.Codec{}, Targets: []llm.Target{targetA, targetB},
 		FallbackOn: llm.DefaultFallback(), Timeouts: llm.Timeouts{Idle: time.Minute},
 		Signals: &llm.Signals{},
 	}

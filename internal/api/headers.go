@@ -17,6 +17,7 @@ const (
 	headerTimeout        = "X-Breakwater-Timeout"
 	headerAttempts       = "X-Breakwater-Attempts"
 	headerTarget         = "X-Breakwater-Target"
+	headerDegraded       = "X-Breakwater-Degraded"
 	headerRetryAfter     = "Retry-After"
 	headerRetryAfterMS   = "Retry-After-Ms"
 	headerShouldRetry    = "X-Should-Retry"
@@ -28,6 +29,13 @@ func sayServed(header http.Header, attempts int, target llm.Target) {
 	header.Set(headerAttempts, strconv.Itoa(attempts))
 	if !target.IsZero() {
 		header.Set(headerTarget, target.Key())
+	}
+}
+
+// sayDegraded says what the answer had to do without.
+func sayDegraded(header http.Header, d llm.Degradation) {
+	if d != "" {
+		header.Set(headerDegraded, string(d))
 	}
 }
 

@@ -101,7 +101,7 @@ func (g *gateway) stop(ctx context.Context) error {
 	g.log.Info("shutting down", "calls_in_flight", g.gate.Inside())
 	g.gate.Close() // readiness is 503 and new calls are refused from here on
 	g.drain(ctx)
-	g.runtime.Load().clients.closeUnshared(nil)
+	g.closeUnshared(g.runtime.Load(), nil)
 
 	err := errors.Join(
 		within(ctx, closeTimeout, g.data.close),

@@ -25,7 +25,7 @@ type circuitPolicies struct {
 
 func newCircuitPolicies(cfg *config.Config) *circuitPolicies {
 	p := &circuitPolicies{cfg: cfg, declared: map[string]api.Policy{}}
-	for _, target := range cfg.AllTargets() {
+	for _, target := range cfg.AllCircuits() {
 		p.declared[target.Key()] = p.look(target)
 	}
 	return p

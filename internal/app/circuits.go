@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -14,18 +15,26 @@ import (
 // operator has set is shown all the same, so that somebody can end it.
 type declaredCircuits struct{ g *gateway }
 
-// Circuits returns a snapshot of each that is in use, ordered by key.
+// Circuits returns a snapshot of each that is in use and of those in front of
+// context assemblers, ordered by key.
 func (d declaredCircuits) Circuits() []breaker.Snapshot {
-	return slices.DeleteFunc(d.g.circuits.Circuits(), func(s breaker.Snapshot) bool { return !d.shown(s) })
+	used := slices.DeleteFunc(d.g.circuits.Circuits(), func(s breaker.Snapshot) bool { return !d.shown(s) })
+	all := append(used, d.unasked(used)...)
+	slices.SortFunc(all, func(a, b breaker.Snapshot) int { return cmp.Compare(a.Key, b.Key) })
+	return all
 }
 
-// Circuit returns the snapshot of one, or false when it is not in use.
+// Circuit returns the snapshot of one, or false when it is none of them.
 func (d declaredCircuits) Circuit(key string) (breaker.Snapshot, bool) {
-	s, ok := d.g.circuits.Circuit(key)
-	if !ok || !d.shown(s) {
-		return breaker.Snapshot{}, false
+	if s, ok := d.g.circuits.Circuit(key); ok && d.shown(s) {
+		return s, true
 	}
-	return s, true
+	for _, s := range d.unasked(nil) {
+		if s.Key == key {
+			return s, true
+		}
+	}
+	return breaker.Snapshot{}, false
 }
 
 func (d declaredCircuits) shown(s breaker.Snapshot) bool {

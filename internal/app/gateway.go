@@ -207,6 +207,7 @@ type records interface {
 func known(cfg *config.Config) telemetry.Known {
 	k := telemetry.Known{
 		Targets:      cfg.AllTargets(),
+		Helpers:      cfg.ContextCircuits(),
 		Credentials:  map[string]int{},
 		Direct:       cfg.DirectTargets,
 		RefusalCodes: api.RefusalCodes(),

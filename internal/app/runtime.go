@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -18,12 +19,13 @@ import (
 // places in bulkheads, keys at rest, simulated models, records) lives in the
 // gateway.
 type runtime struct {
-	cfg      *config.Config
-	policies *circuitPolicies
-	clients  clients
-	declared map[string]bool // circuit keys of all targets
-	snapshot *api.Snapshot
-	calls    tenure
+	cfg        *config.Config
+	policies   *circuitPolicies
+	clients    clients
+	assemblers assemblers
+	declared   map[string]bool // circuit keys of all targets and context assemblers
+	snapshot   *api.Snapshot
+	calls      tenure
 }
 
 // newRuntime builds the runtime of a configuration, beside the one that runs if
@@ -34,28 +36,56 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 		return nil, err
 	}
 	governing := newCircuitPolicies(cfg)
+	for _, circuit := range cfg.AllCircuits() {
+		// The configuration is checked before; the breaker has the last word.
+		if err := governing.settings(circuit.Key()).Validate(); err != nil {
+			return nil, fmt.Errorf("circuit %s: %w", circuit.Key(), err)
+		}
+	}
+	assemblers, err := g.newAssemblers(cfg, running.named())
+	if err != nil {
+		return nil, err
+	}
 	terminal := pipeline.NewTerminal(provider.New(clients), policies(cfg, g.bulkheads))
 	stack, err := pipeline.New(terminal.Handle,
 		pipeline.NewTelemetry(g.recordsOf(cfg)),
+		pipeline.NewContext(assemblers.sources(cfg, governing)),
 		pipeline.NewFallback(g.health, windows(cfg)),
 		pipeline.NewUsage(prices(cfg)),
 		pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown, governing.slowAfter),
 	)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, assemblers.closeUnshared(running.named()))
 	}
-	rt := &runtime{cfg: cfg, policies: governing, clients: clients, declared: map[string]bool{}}
-	for _, target := range cfg.AllTargets() {
-		// The configuration is checked before; the breaker has the last word.
-		if err := governing.settings(target.Key()).Validate(); err != nil {
-			return nil, fmt.Errorf("circuit %s: %w", target.Key(), err)
-		}
-		rt.declared[target.Key()] = true
+	rt := &runtime{cfg: cfg, policies: governing, clients: clients, assemblers: assemblers, declared: map[string]bool{}}
+	for _, circuit := range cfg.AllCircuits() {
+		rt.declared[circuit.Key()] = true
 	}
-	rt.calls.over = func() { rt.clients.closeUnshared(g.runtime.Load().clients) }
+	rt.calls.over = func() { g.closeUnshared(rt, g.runtime.Load()) }
 	rt.snapshot = newSnapshot(cfg, governing, stack)
 	rt.snapshot.Handle = rt.calls.counting(stack.Handle)
 	return rt, nil
+}
+
+// named returns the assemblers of the runtime; none of no runtime.
+func (r *runtime) named() assemblers {
+	if r == nil {
+		return nil
+	}
+	return r.assemblers
+}
+
+// closeUnshared lets go of the connections that only one runtime needs; those of
+// another stay.
+func (g *gateway) closeUnshared(rt, other *runtime) {
+	var kept clients
+	if other != nil {
+		kept = other.clients
+	}
+	rt.clients.closeUnshared(kept)
+	if err := rt.assemblers.closeUnshared(other.named()); err != nil {
+		g.log.Warn("a connection was not closed well", "error", err)
+	}
 }
 
 func newSnapshot(cfg *config.Config, governing *circuitPolicies, stack *pipeline.Stack) *api.Snapshot {

@@ -48,6 +48,13 @@ func (o BreakerOverride) matches(t llm.Target) bool {
 	return likens(pattern.Provider, t.Provider) && likens(pattern.Model, t.Model) && likens(pattern.Region, t.Region)
 }
 
+// reachesContext reports whether the override may be about context assemblers,
+// which stand in configurations.
+func (o BreakerOverride) reachesContext() bool {
+	pattern, _ := llm.ParseTarget(o.Match)
+	return likens(pattern.Provider, llm.ContextProvider)
+}
+
 // likens holds a name against a glob in which a slash is a character as any.
 func likens(glob, name string) bool {
 	like, _ := globs.Match(unslashed(glob), unslashed(name))
@@ -90,7 +97,7 @@ func (c *Config) checkOverrides(r *report) {
 			continue
 		}
 		c.checkPolicy(r, at, o)
-		if readable && r.sound(at.key("match")) {
+		if readable && r.sound(at.key("match")) && (!o.reachesContext() || r.faultless("configurations")) {
 			o.checkReach(r, at.key("match"), i, governed)
 		}
 	}
@@ -117,7 +124,7 @@ type governed struct {
 
 func (c *Config) governed() []governed {
 	var all []governed
-	for _, target := range c.AllTargets() {
+	for _, target := range c.AllCircuits() {
 		all = append(all, governed{target, c.overrideOf(target)})
 	}
 	return all

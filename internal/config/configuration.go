@@ -14,6 +14,7 @@ type Configuration struct {
 	Targets    []Target           `yaml:"targets" check:"required" doc:"Tried in this order."`
 	FallbackOn []llm.FailureClass `yaml:"fallback_on" doc:"Failures that lead to the next target. Our own refusals always do."`
 	Timeouts   TimeoutOverrides   `yaml:"timeouts" doc:"Clocks that replace the providers' for this configuration."`
+	Context    *ContextAssembler  `yaml:"context,omitempty" doc:"What models should know beside what callers say; absent = nothing. When it cannot be had in time, calls go on without it, marked."`
 }
 
 func (c *Configuration) setDefaults() {
@@ -64,6 +65,9 @@ func (c Configuration) check(r *report, at path, called string) {
 	}
 	c.checkTargets(r, at.key("targets"))
 	c.checkFallback(r, at.key("fallback_on"))
+	if c.Context != nil {
+		c.Context.check(r, at.key("context"))
+	}
 }
 
 func (c Configuration) checkTargets(r *report, at path) {

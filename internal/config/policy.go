@@ -47,13 +47,13 @@ func (c *Config) overrideOf(t llm.Target) int {
 
 // ShowCircuit writes as YAML what governs the circuit with this key,
 // provider/model/region, and every setting it comes to. The circuit must be
-// that of a declared target.
+// that of a declared target or of a context assembler.
 func (c *Config) ShowCircuit(w io.Writer, key string) error {
 	target, ok := llm.ParseTarget(key)
 	if !ok {
 		return fmt.Errorf("%q is not the key of a circuit: write provider/model/region", key)
 	}
-	if !slices.Contains(c.AllTargets(), target) {
+	if !slices.Contains(c.AllCircuits(), target) {
 		return fmt.Errorf("no target has the circuit %q: %s", key, suggest(key, c.circuitKeys()))
 	}
 	err := yaml.NewEncoder(w, yaml.Indent(2)).Encode(c.BreakerPolicy(target).shown(key))
@@ -65,7 +65,7 @@ func (c *Config) ShowCircuit(w io.Writer, key string) error {
 
 func (c *Config) circuitKeys() []string {
 	var keys []string
-	for _, target := range c.AllTargets() {
+	for _, target := range c.AllCircuits() {
 		keys = append(keys, target.Key())
 	}
 	return keys

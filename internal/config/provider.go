@@ -93,6 +93,9 @@ func (p Provider) check(r *report, at path, called string) {
 	if !plainName.MatchString(called) {
 		r.fault(at, "is not a name for a provider", "use a-z, 0-9 and - only")
 	}
+	if called == llm.ContextProvider {
+		r.fault(at, "is a name that the circuits of context assemblers have", "give the provider another name")
+	}
 	switch p.Kind {
 	case KindOpenAI:
 		p.checkOpenAI(r, at)

@@ -37,6 +37,11 @@ func (t Target) Key() string {
 	return t.Provider + "/" + t.Model + "/" + t.Region
 }
 
+// ContextProvider stands in the circuit keys of context assemblers where those of
+// targets have their provider: `context/configuration/default`. No provider can
+// have this name.
+const ContextProvider = "context"
+
 // IsZero reports whether no target is named.
 func (t Target) IsZero() bool { return t == Target{} }
 
@@ -66,8 +71,10 @@ type Call struct {
 	Configuration  string // empty for a direct target
 	RequestedModel string // what the client wrote in "model"
 
-	Body  []byte // as it came; never modified
-	Facts Facts
+	Body   []byte    // as it came; never modified
+	Insert Insertion // what goes into the body on its way to a provider
+	Facts  Facts     // of the body with what goes into it
+	Codec  Codec     // of the dialect. The api sets it.
 
 	Targets     []Target  // the candidates in configured order, without repeats
 	FallbackOn  ClassSet  // classes whose failures lead to the next target
@@ -92,6 +99,25 @@ func (c *Call) WithTarget(t Target, more bool) *Call {
 	next := *c
 	next.Target, next.MoreTargets = t, more
 	return &next
+}
+
+// Insertion is a text that a body gets at an offset; zero = none. The bytes on
+// both sides stay as they are.
+type Insertion struct {
+	At   int
+	Text []byte
+}
+
+// Codec does what is dialect-shaped in a middleware's job. A body that it is
+// given is one whose facts were read.
+type Codec interface {
+	// UserText returns the text of the last message of the user; empty when there
+	// is none.
+	UserText(body []byte) string
+	// SystemMessages returns what makes texts system messages in front of the
+	// first message of the user, in their order. Without a message of the user
+	// there is no such place, and the Insertion is zero.
+	SystemMessages(body []byte, texts []string) Insertion
 }
 
 // Timeouts are the clocks of one attempt. A zero field means "not set here".

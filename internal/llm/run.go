@@ -33,6 +33,7 @@ type Run struct {
 	Overhead time.Duration // Latency less the time spent in upstreams and waits
 	TTFT     *time.Duration
 	Streamed bool
+	Degraded Degradation // empty = the client got all that it should
 
 	Attempts []Attempt
 }
@@ -45,6 +46,14 @@ const (
 	RunFailure   RunOutcome = "failure"
 	RunCancelled RunOutcome = "cancelled"
 )
+
+// Degradation is what an answer had to do without; the `degraded` of the
+// telemetry tables and of the header.
+type Degradation string
+
+// DegradedContext is an answer without the context that its configuration asks
+// for.
+const DegradedContext Degradation = "context"
 
 // Attempt is one permit or refusal on one target: one row of
 // telemetry_attempts. Retries in place are counted, they are not attempts.
@@ -82,7 +91,8 @@ type Signals struct {
 	Attempts     []Attempt
 	Committed    bool          // the client has been sent part of a stream
 	FirstContent time.Time     // when the first content event went up
-	UpstreamTime time.Duration // spent in upstreams and in waits for them
+	UpstreamTime time.Duration // spent in upstreams and helpers, and in waits for them
+	Degraded     Degradation   // what the answer has to do without
 }
 
 // Attempt returns the attempt in hand, the last one opened.

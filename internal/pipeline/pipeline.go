@@ -29,6 +29,7 @@ type Middleware interface {
 // The priorities of the stack; gaps are left for what comes later.
 const (
 	priorityTelemetry      = 110
+	priorityContext        = 80
 	priorityFallback       = 50
 	priorityUsage          = 25
 	priorityCircuitBreaker = 20

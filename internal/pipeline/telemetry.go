@@ -90,6 +90,7 @@ func newRun(call *llm.Call, result *llm.Result, err error, ready, now time.Time)
 		Latency:        now.Sub(call.ReceivedAt),
 		Overhead:       max(0, ready.Sub(call.ReceivedAt)-signals.UpstreamTime),
 		Streamed:       call.Facts.Stream,
+		Degraded:       signals.Degraded,
 		Attempts:       signals.Attempts,
 	}
 	if !signals.FirstContent.IsZero() {

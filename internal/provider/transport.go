@@ -16,6 +16,12 @@ const (
 	maxHeaderBytes  = 256 << 10
 )
 
+// NewDialer returns what dials every upstream: to no link-local and no metadata
+// address, whatever a name resolves to.
+func NewDialer() *net.Dialer {
+	return &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, ControlContext: refuseForbidden}
+}
+
 // NewTransport returns the transport that all calls to one provider share. It
 // speaks HTTP/2 where it can and pings connections that have gone quiet, so a
 // dead one is found before the next call. It dials no link-local or metadata
@@ -23,7 +29,7 @@ const (
 // from the environment: where a key is sent is the configuration's decision
 // alone. How long a dial may take is the attempt's clock.
 func NewTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, ControlContext: refuseForbidden}
+	dialer := NewDialer()
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,

@@ -17,6 +17,7 @@ import (
 // Every series that follows from it exists, at zero, from the start.
 type Known struct {
 	Targets        []llm.Target
+	Helpers        []llm.Target // circuits in front of what is no target
 	Configurations []KnownConfiguration
 	Credentials    map[string]int // how many a provider has, by its name, where it has several
 	Direct         bool           // targets may be called by name, without a configuration
@@ -117,6 +118,7 @@ func (m *Metrics) Learn(known Known) {
 	targets := slices.Collect(maps.Keys(h.targets))
 	m.handles.Store(h)
 	m.scraped.targets.Store(&targets)
+	m.scraped.helpers.Store(&known.Helpers)
 	m.alarms.end(func(key alarmKey) bool {
 		return !slices.Contains(targets, key.target) || key.credential > known.Credentials[key.target.Provider]
 	})

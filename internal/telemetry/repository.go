@@ -131,6 +131,7 @@ func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 		c.OverheadUs = append(c.OverheadUs, max(0, run.Overhead.Microseconds()))
 		c.TTFTMs = append(c.TTFTMs, millisOrNull(run.TTFT))
 		c.Streamed = append(c.Streamed, run.Streamed)
+		c.Degraded = append(c.Degraded, string(run.Degraded))
 		c.Attempts = append(c.Attempts, int32(t.reached))
 		c.Fallbacks = append(c.Fallbacks, int32(fallbacks(run.Attempts)))
 		c.InputTokens = append(c.InputTokens, countOrNull(t.usage.Input))

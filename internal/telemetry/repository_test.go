@@ -106,6 +106,19 @@ func TestEveryColumnOfARunIsStored(t *testing.T) {
 	}
 }
 
+func TestARunSaysWhatItHadToDoWithout(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	insertRuns(t, db, llm.Run{
+		RunID: uuid.Must(uuid.NewV7()), CorrelationID: "c-1", StartedAt: noon, FinishedAt: noon,
+		Operation: llm.OperationChat, Dialect: llm.DialectOpenAI, RequestedModel: "chat",
+		Outcome: llm.RunSuccess, HTTPStatus: 200, Degraded: llm.DegradedContext,
+	})
+	if diff := cmp.Diff(map[string]string{"degraded": "context"}, row(t, db, "SELECT degraded FROM telemetry_runs")); diff != "" {
+		t.Errorf("run (-want +got):\n%s", diff)
+	}
+}
+
 // A run that no target answered: nothing measured is NULL, never zero.
 func TestNotMeasuredIsNull(t *testing.T) {
 	t.Parallel()

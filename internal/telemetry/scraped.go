@@ -29,6 +29,7 @@ func (m *Metrics) readQueue(length func() int) { m.scraped.queue.Store(&length) 
 // scraped collects the families that are read at each scrape.
 type scraped struct {
 	targets atomic.Pointer[[]llm.Target]
+	helpers atomic.Pointer[[]llm.Target] // which have circuits, and neither health nor alarms
 	sources atomic.Pointer[Sources]
 	queue   atomic.Pointer[func() int]
 	alarms  func() []Alarm
@@ -76,7 +77,12 @@ func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
 	sources := s.sourcesOrEmpty()
 	circuits, totals := s.totals.look(sources)
 	for _, t := range *s.targets.Load() {
-		s.collectTarget(metrics, t, circuits[t], score(sources, t))
+		s.collectCircuit(metrics, t, circuits[t])
+		s.totals.collect(metrics, t, totals[t])
+		metrics <- gauge(s.health, t, score(sources, t))
+	}
+	for _, t := range *s.helpers.Load() {
+		s.collectCircuit(metrics, t, circuits[t])
 		s.totals.collect(metrics, t, totals[t])
 	}
 	s.collectOwn(metrics, sources)
@@ -135,14 +141,14 @@ func (s *scraped) collectAlarms(metrics chan<- prometheus.Metric) {
 	}
 }
 
-func (s *scraped) collectTarget(metrics chan<- prometheus.Metric, t llm.Target, c breaker.Snapshot, health float64) {
-	send := func(d *prometheus.Desc, value float64) {
-		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, t.Provider, t.Model, t.Region)
-	}
-	send(s.state, float64(c.State))
-	send(s.rate, orNaN(c.FailureRate))
-	send(s.slowRate, orNaN(c.SlowRate))
-	send(s.health, health)
+func (s *scraped) collectCircuit(metrics chan<- prometheus.Metric, t llm.Target, c breaker.Snapshot) {
+	metrics <- gauge(s.state, t, float64(c.State))
+	metrics <- gauge(s.rate, t, orNaN(c.FailureRate))
+	metrics <- gauge(s.slowRate, t, orNaN(c.SlowRate))
+}
+
+func gauge(d *prometheus.Desc, t llm.Target, value float64) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, t.Provider, t.Model, t.Region)
 }
 
 func (s *scraped) sourcesOrEmpty() Sources {

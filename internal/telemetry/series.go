@@ -73,6 +73,9 @@ func (m *Metrics) resolve(known Known) *handles {
 		h.targets[target] = m.targetSeries(target)
 		m.resolveTransitions(target)
 	}
+	for _, helper := range known.Helpers {
+		m.resolveTransitions(helper)
+	}
 	for _, configuration := range known.Configurations {
 		m.resolveConfiguration(h, configuration)
 	}

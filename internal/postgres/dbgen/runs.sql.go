@@ -103,7 +103,7 @@ INSERT INTO telemetry_runs (
     operation, dialect, configuration, requested_model,
     served_provider, served_model, served_region,
     outcome, failure_class, failure_reason, http_status,
-    latency_ms, overhead_us, ttft_ms, streamed, attempts, fallbacks,
+    latency_ms, overhead_us, ttft_ms, streamed, degraded, attempts, fallbacks,
     input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
     usage_estimated, usage_anomaly, cost_usd, unpriced
 )
@@ -129,17 +129,18 @@ SELECT
     unnest($19::bigint[]),
     nullif(unnest($20::bigint[]), -1),
     unnest($21::boolean[]),
-    unnest($22::integer[]),
+    nullif(unnest($22::text[]), ''),
     unnest($23::integer[]),
-    nullif(unnest($24::bigint[]), -1),
+    unnest($24::integer[]),
     nullif(unnest($25::bigint[]), -1),
     nullif(unnest($26::bigint[]), -1),
     nullif(unnest($27::bigint[]), -1),
     nullif(unnest($28::bigint[]), -1),
-    unnest($29::boolean[]),
+    nullif(unnest($29::bigint[]), -1),
     unnest($30::boolean[]),
-    nullif(unnest($31::numeric[]), -1),
-    unnest($32::boolean[])
+    unnest($31::boolean[]),
+    nullif(unnest($32::numeric[]), -1),
+    unnest($33::boolean[])
 ON CONFLICT DO NOTHING
 `
 
@@ -165,6 +166,7 @@ type InsertRunsParams struct {
 	OverheadUs       []int64
 	TTFTMs           []int64
 	Streamed         []bool
+	Degraded         []string
 	Attempts         []int32
 	Fallbacks        []int32
 	InputTokens      []int64
@@ -204,6 +206,7 @@ func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams)
 		arg.OverheadUs,
 		arg.TTFTMs,
 		arg.Streamed,
+		arg.Degraded,
 		arg.Attempts,
 		arg.Fallbacks,
 		arg.InputTokens,

@@ -137,7 +137,7 @@ func (c *Client) send(ctx context.Context, call *llm.Call, emit llm.Emit, key in
 }
 
 func (c *Client) request(call *llm.Call, key int) *http.Request {
-	body := newBody(wire.Splice(call.Body, call.Facts, call.Target.Model))
+	body := newBody(wire.Splice(call.Body, call.Facts, call.Target.Model, call.Insert))
 	first, _ := body.open()
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.endpoint, Host: c.endpoint.Host,

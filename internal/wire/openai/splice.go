@@ -10,17 +10,21 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-// Splice returns the body, in pieces, with another model and, for a stream,
-// with usage asked for. Every other byte stays, and the pieces share memory
-// with the body: nothing large is copied. The facts must be those of the body.
-func Splice(body []byte, facts llm.Facts, model string) [][]byte {
-	edits := make([]edit, 0, 2)
+// Splice returns the body, in pieces, with another model, with what is to be
+// inserted and, for a stream, with usage asked for. Every other byte stays, and
+// the pieces share memory with the body: nothing large is copied. The facts must
+// be those of the body.
+func Splice(body []byte, facts llm.Facts, model string, insert llm.Insertion) [][]byte {
+	edits := make([]edit, 0, 3)
 	if model != facts.Model {
 		name, _ := jsontext.AppendQuote(nil, model)
 		edits = append(edits, edit{facts.ModelSpan, name})
 	}
 	if facts.Stream && !facts.IncludeUsage {
 		edits = append(edits, askUsage(body, facts))
+	}
+	if len(insert.Text) > 0 {
+		edits = append(edits, edit{llm.Span{Start: insert.At, End: insert.At}, insert.Text})
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return a.Start - b.Start })
 

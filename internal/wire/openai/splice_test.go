@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
@@ -74,7 +75,7 @@ func splice(t *testing.T, body []byte, model string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Join(openai.Splice(body, facts, model), nil)
+	return bytes.Join(openai.Splice(body, facts, model, llm.Insertion{}), nil)
 }
 
 func decode(t *testing.T, body []byte) map[string]any {
@@ -100,7 +101,7 @@ func FuzzSplice(f *testing.F) {
 			return
 		}
 		original := bytes.Clone(body)
-		spliced := bytes.Join(openai.Splice(body, facts, model), nil)
+		spliced := bytes.Join(openai.Splice(body, facts, model, llm.Insertion{}), nil)
 		if !bytes.Equal(original, body) {
 			t.Fatal("the body itself has changed")
 		}
@@ -137,6 +138,6 @@ func BenchmarkSplice(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		openai.Splice(body, facts, "gpt-x")
+		openai.Splice(body, facts, "gpt-x", llm.Insertion{})
 	}
 }
