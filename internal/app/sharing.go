@@ -35,10 +35,10 @@ func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *b
 	return circuits
 }
 
-// circuitKeys names the circuits of all declared targets.
+// circuitKeys names the circuits of all that is declared.
 func circuitKeys(cfg *config.Config) []string {
 	var keys []string
-	for _, target := range cfg.AllTargets() {
+	for _, target := range cfg.AllCircuits() {
 		keys = append(keys, target.Key())
 	}
 	return keys
