@@ -13,8 +13,9 @@ type circuit struct {
 	closed   bool   // well phases: it is closed at the end
 	// after is how long the first opening took in a sick phase, the last closing
 	// in a well one; 0 when it was so from the start.
-	after time.Duration
-	wrong int // openings that a well provider gave no reason for
+	after  time.Duration
+	wrong  int // openings that a well provider gave no reason for
+	untold int // transitions that no event told of: the next one begins in another state
 }
 
 // when says it in words.
@@ -39,6 +40,9 @@ func circuitsOf(phases []phase, r *record) []circuit {
 		c.opened = !p.well() && state == stateOpen
 		for ; next < len(r.events) && (i == len(phases)-1 || r.events[next].At.Before(r.phases[i+1].began)); next++ {
 			e := r.events[next]
+			if e.From != state {
+				c.untold++
+			}
 			if e.To == stateOpen {
 				c.open(p, e, began, first == next && since.Before(began) && i > 0)
 			}

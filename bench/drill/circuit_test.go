@@ -24,7 +24,7 @@ func opens(seconds float64, from, reason string) event {
 }
 
 func probes(seconds float64) event {
-	return event{At: at(seconds), From: stateOpen, To: stateHalfOpen, Reason: "cooldown_over"}
+	return event{At: at(seconds), From: stateOpen, To: stateHalfOpen, Reason: "half_open"}
 }
 
 func closes(seconds float64) event {

@@ -58,7 +58,7 @@ func (card *scorecard) writeSummary(text *strings.Builder) {
 	if !card.judged {
 		return
 	}
-	fmt.Fprintf(text, "- Openings while the provider was well: %d. Probes: %d.\n", card.wrong, used)
+	fmt.Fprintf(text, "- Openings while the provider was well: %d. Probes: %d. Transitions that were not told: %d.\n", card.wrong, used, card.untold)
 	for _, err := range card.broken {
 		fmt.Fprintf(text, "- **Out of bounds**: %v\n", err)
 	}

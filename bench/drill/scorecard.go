@@ -11,6 +11,7 @@ type scorecard struct {
 	judged bool // there are circuits to keep the bounds
 	rows   []row
 	wrong  int     // openings while the provider was well
+	untold int     // transitions without an event
 	broken []error // bounds
 }
 
@@ -58,6 +59,7 @@ func newScorecard(s *scenario, r *record, judged bool) *scorecard {
 		before = at.probes
 		card.rows = append(card.rows, row)
 		card.wrong += row.circuit.wrong
+		card.untold += row.circuit.untold
 		if judged {
 			card.broken = append(card.broken, row.judge()...)
 		}
@@ -136,6 +138,7 @@ func (r row) judge() []error {
 	bound(r.Opens == 0 || r.circuit.opened && r.circuit.after <= r.Opens, "the circuit opened %s, it must within %s", r.circuit.when(), r.Opens)
 	bound(r.Closes == 0 || r.circuit.closed && r.circuit.after <= r.Closes, "the circuit closed %s, it must within %s", r.circuit.when(), r.Closes)
 	bound(r.circuit.wrong == 0, "the circuit opened %d times while the provider was well", r.circuit.wrong)
+	bound(r.circuit.untold == 0, "%d transitions of the circuit were not told", r.circuit.untold)
 	return broken
 }
 

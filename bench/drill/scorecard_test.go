@@ -76,6 +76,7 @@ func TestBoundsAreJudged(t *testing.T) {
 		"closes late":      {func(r *record, _ *scenario) { r.events[2].At = at(29) }, "well again: the circuit closed after 9s, it must within 3s"},
 		"never closes":     {func(r *record, _ *scenario) { r.events = r.events[:1] }, "well again: the circuit closed never, it must within 3s"},
 		"opens when well":  {func(r *record, _ *scenario) { r.events = append(r.events, opens(25, stateClosed, "slow_rate")) }, "well again: the circuit opened 1 times while the provider was well"},
+		"an event is lost": {func(r *record, _ *scenario) { r.events = r.events[1:] }, "well again: 1 transitions of the circuit were not told"},
 		"nothing is wrong": {func(*record, *scenario) {}, ""},
 		"some may fail": {func(r *record, s *scenario) {
 			r.calls[9].end, r.calls[8].end, s.Phases[1].Failed = failed, failed, 0.25
@@ -106,7 +107,7 @@ func TestTheReport(t *testing.T) {
 		"\n| sick | opened after 1.0 s | 1 | consecutive |  | 2 |\n",
 		"\n| well again | closed after 2.0 s |  |  | 0 | 3 |\n",
 		"\n- Failed for callers with a fallback: 0 of 12; without: 1 of 12.\n",
-		"\n- Openings while the provider was well: 0. Probes: 5.\n",
+		"\n- Openings while the provider was well: 0. Probes: 5. Transitions that were not told: 0.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
