@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-micro soak soak-breaker drill fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-shared bench-micro soak soak-breaker drill fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ soak-breaker: ## Load the circuit breaker alone in every way for SOAK (default 5
 drill: deps-run build ## Hurt a provider for two minutes and print what callers saw (DRILL=--breaker=off, DRILL_CACHE=redis)
 	go build -o bin/drill ./bench/drill
 	@bin/drill $(DRILL)
+
+bench-shared: ## Measure circuits that eight processes share on a real server, in about a minute
+	go build -o bin/bench-shared ./bench/shared
+	@bin/bench-shared
 
 bench-micro: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./internal/...

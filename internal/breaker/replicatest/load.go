@@ -36,6 +36,8 @@ type Tally struct {
 	Faults []string
 	// Acquire and Done are how long callers waited for the breaker.
 	Acquire, Done Spread
+	// ProbeAcquire and ProbeDone are the same of probes alone.
+	ProbeAcquire, ProbeDone Spread
 }
 
 // Spread is a distribution of times.
@@ -68,6 +70,8 @@ type load struct {
 	mu            sync.Mutex
 	tally         Tally
 	acquire, done []time.Duration
+
+	probeAcquire, probeDone []time.Duration
 }
 
 func (l Load) begin(r *breaker.Registry) (*load, error) {
@@ -94,6 +98,7 @@ func (l *load) rest() Tally {
 	l.cancel()
 	l.callers.Wait()
 	l.tally.Acquire, l.tally.Done = SpreadOf(l.acquire), SpreadOf(l.done)
+	l.tally.ProbeAcquire, l.tally.ProbeDone = SpreadOf(l.probeAcquire), SpreadOf(l.probeDone)
 	return l.tally
 }
 
@@ -173,6 +178,7 @@ func (l *load) admitted(p *breaker.Permit, o breaker.Outcome, settled string, fa
 	}
 	if p.Probe() {
 		l.tally.Probes++
+		l.probeAcquire, l.probeDone = append(l.probeAcquire, acquire), append(l.probeDone, done)
 		settled = "probe " + settled
 	}
 	l.tally.Settled[settled]++

@@ -18,6 +18,7 @@ const (
 	opEvents  = "events"
 	opLoad    = "load"
 	opRest    = "rest"
+	opAwait   = "await"
 )
 
 type question struct {
@@ -27,12 +28,14 @@ type question struct {
 	Outcome breaker.Outcome
 	Command breaker.Command
 	Load    Load
+	State   breaker.State
 }
 
 type reply struct {
 	Error   string
 	Grant   Grant
 	Settled string
+	At      time.Time
 	Circuit breaker.Snapshot
 	Shared  breaker.SharedState
 	Events  []Told

@@ -140,6 +140,19 @@ func (r *Replica) Done(permit string, o breaker.Outcome) (string, error) {
 	return a.Settled, err
 }
 
+// End is Done; it returns when the call ended, before anybody knew.
+func (r *Replica) End(permit string, o breaker.Outcome) (time.Time, error) {
+	a, err := r.ask(question{Op: opDone, Permit: permit, Outcome: o})
+	return a.At, err
+}
+
+// Await waits until the replica sees a circuit in the state, and returns when
+// it did.
+func (r *Replica) Await(key string, s breaker.State) (time.Time, error) {
+	a, err := r.ask(question{Op: opAwait, Key: key, State: s})
+	return a.At, err
+}
+
 // Command passes a person's word on.
 func (r *Replica) Command(key string, c breaker.Command) error {
 	_, err := r.ask(question{Op: opCommand, Key: key, Command: c})

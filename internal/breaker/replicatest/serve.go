@@ -74,7 +74,10 @@ func (s *server) answer(q question) (a reply, err error) {
 	case opAcquire:
 		a.Grant, err = s.acquire(q)
 	case opDone:
+		a.At = time.Now()
 		a.Settled = s.permits[q.Permit].Done(q.Outcome).String()
+	case opAwait:
+		a.At, err = s.await(q.Key, q.State)
 	case opCommand:
 		_, err = s.registry.Command(context.Background(), q.Key, q.Command)
 	case opCircuit:
@@ -104,6 +107,19 @@ func (s *server) acquire(q question) (Grant, error) {
 	}
 	s.permits[q.Permit] = p
 	return g, err
+}
+
+// await looks so often that what it returns is right to a fraction of a
+// millisecond.
+func (s *server) await(key string, state breaker.State) (time.Time, error) {
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(callLimit); time.Now().Before(limit); <-tick.C {
+		if c, ok := s.registry.Circuit(key); ok && c.State == state {
+			return time.Now(), nil
+		}
+	}
+	return time.Time{}, errors.New("the circuit does not come to that state")
 }
 
 func (s *server) tell(e breaker.Event) {
