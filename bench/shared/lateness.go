@@ -21,6 +21,7 @@ const (
 type late struct {
 	trip []time.Duration // from the last failure until somebody refuses
 	news []time.Duration // from then until another replica does
+	lost int             // rounds in which evidence was lost with an answer that was late
 }
 
 // lateness measures how late a circuit opens when the evidence exists, and how
@@ -47,6 +48,7 @@ func lateness(t *table) error {
 		}
 		t.add(way.name+": from the last until it opens", way.promised, "%s", spread(replicatest.SpreadOf(l.trip)))
 		t.add(way.name+": from then until each other replica knows", "≤ 145ms, usually 1 round trip", "%s", spread(replicatest.SpreadOf(l.news)))
+		t.add(way.name+": rounds lost with an answer that came too late", "told once at most", "%d of %d", l.lost, rounds)
 	}
 	return g.end()
 }
@@ -68,10 +70,14 @@ func (g *rig) open(l *late, witnesses int) error {
 	}
 	seen := make([]time.Time, len(g.replicas))
 	if err := g.each(func(i int, r *replicatest.Replica) (err error) {
-		seen[i], err = r.Await(key, breaker.Open)
+		seen[i], err = r.Await(key, breaker.Open, 2*time.Second)
 		return err
 	}); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(seen, time.Time.IsZero) {
+		l.lost++
+		return nil
 	}
 	slices.SortFunc(seen, time.Time.Compare)
 	l.trip = append(l.trip, max(0, seen[0].Sub(evidence)))

@@ -29,6 +29,7 @@ type question struct {
 	Command breaker.Command
 	Load    Load
 	State   breaker.State
+	Limit   time.Duration
 }
 
 type reply struct {

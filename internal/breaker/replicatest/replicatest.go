@@ -147,9 +147,9 @@ func (r *Replica) End(permit string, o breaker.Outcome) (time.Time, error) {
 }
 
 // Await waits until the replica sees a circuit in the state, and returns when
-// it did.
-func (r *Replica) Await(key string, s breaker.State) (time.Time, error) {
-	a, err := r.ask(question{Op: opAwait, Key: key, State: s})
+// it did; the zero time when it did not before the limit.
+func (r *Replica) Await(key string, s breaker.State, limit time.Duration) (time.Time, error) {
+	a, err := r.ask(question{Op: opAwait, Key: key, State: s, Limit: limit})
 	return a.At, err
 }
 
