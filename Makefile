@@ -76,9 +76,9 @@ soak: deps-run build ## Load the gateway as production does for SOAK (default 10
 	go build -o bin/soak ./bench/soak
 	@bin/soak --for $(or $(SOAK),10m)
 
-soak-breaker: ## Load the circuit breaker alone in every way for SOAK (default 5m) and hold it to its promises
+soak-breaker: ## Load the circuit breaker alone in every way for SOAK (default 5m) and hold it to its promises (STORE=cached or strict: several processes on one server)
 	go build -o bin/soak-breaker ./bench/soak/breaker
-	@bin/soak-breaker --for $(or $(SOAK),5m)
+	@bin/soak-breaker --for $(or $(SOAK),5m) $(if $(STORE),--store $(STORE))
 
 drill: deps-run build ## Hurt a provider for two minutes and print what callers saw (DRILL=--breaker=off, DRILL_CACHE=redis)
 	go build -o bin/drill ./bench/drill

@@ -46,9 +46,9 @@ func (s *soak) report() string {
 		s.began.UTC().Format("2006-01-02 15:04"), s.ended.UTC().Format("15:04"), s.Store, s.Workers, s.Keys, calls,
 		float64(calls)/s.ended.Sub(s.began).Seconds())
 	s.writeEnds(&text)
-	s.writeMoves(&text)
+	writeMoves(&text, s.chronicle.moves)
 	s.writeDeeds(&text)
-	s.writePromises(&text)
+	writePromises(&text, s.breaches, allPromises()...)
 	return text.String()
 }
 
@@ -67,13 +67,13 @@ func (s *soak) writeEnds(text *strings.Builder) {
 	}
 }
 
-func (s *soak) writeMoves(text *strings.Builder) {
+func writeMoves(text *strings.Builder, all map[move]int) {
 	text.WriteString("\n| transition | reason | times |\n|---|---|--:|\n")
-	moves := slices.SortedFunc(maps.Keys(s.chronicle.moves), func(a, b move) int {
+	moves := slices.SortedFunc(maps.Keys(all), func(a, b move) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.reason, b.reason))
 	})
 	for _, m := range moves {
-		fmt.Fprintf(text, "| %s → %s | %s | %d |\n", m.from, m.to, m.reason, s.chronicle.moves[m])
+		fmt.Fprintf(text, "| %s → %s | %s | %d |\n", m.from, m.to, m.reason, all[m])
 	}
 }
 
@@ -96,11 +96,11 @@ func (s *soak) writeDeeds(text *strings.Builder) {
 		mib(s.quarter(1)), mib(s.quarter(3)), mib(mayReach(s.quarter(1))), most)
 }
 
-func (s *soak) writePromises(text *strings.Builder) {
+func writePromises(text *strings.Builder, b *breaches, promises ...promise) {
 	text.WriteString("\n| promise | |\n|---|---|\n")
-	for _, p := range allPromises() {
+	for _, p := range promises {
 		verdict := "kept"
-		if times, _ := s.of(p); times > 0 {
+		if times, _ := b.of(p); times > 0 {
 			verdict = fmt.Sprintf("**broken** (%d)", times)
 		}
 		fmt.Fprintf(text, "| %s | %s |\n", p, verdict)

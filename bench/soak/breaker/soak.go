@@ -14,7 +14,7 @@ import (
 // soakCmd is the soak.
 type soakCmd struct {
 	For     time.Duration `default:"5m" help:"How long to load it."`
-	Store   string        `default:"local" enum:"local" help:"Where circuits are kept: local, in this process alone."`
+	Store   string        `default:"local" enum:"local,cached,strict" help:"Where circuits are kept: local, in this process alone; cached and strict, by several processes on one server, in that mode."`
 	Keys    int           `default:"1000" help:"Circuits."`
 	Workers int           `default:"64" help:"Goroutines that call."`
 }
@@ -27,6 +27,9 @@ func (c *soakCmd) Run(ctx context.Context) error {
 	}
 	if err := checkSettings(c.Keys); err != nil {
 		return err
+	}
+	if c.Store != "local" {
+		return c.runShared(ctx)
 	}
 	s := newSoak(c)
 	if err := s.run(ctx); err != nil {
@@ -85,8 +88,7 @@ func (s *soak) run(ctx context.Context) error {
 	return nil
 }
 
-// open makes the circuits in the store that was asked for. All that depends on
-// the store is here: kong refuses names that are not served.
+// open makes the circuits.
 func (s *soak) open() *breaker.Registry {
 	return breaker.New(breaker.Config{Settings: settingsOf(0, s.Keys), OnEvent: s.chronicle.add})
 }
