@@ -280,3 +280,48 @@ func TestEveryKeyExpires(t *testing.T) {
 		}
 	}
 }
+
+// A circuit that has just begun to count gives the others a moment to tell of
+// their successes, which they do only now and then.
+func TestYoungWindowWaitsForTheSuccessesOfOthers(t *testing.T) {
+	t.Parallel()
+	c := gather(t, 2, sharedWith(func(s *breaker.Settings) { s.FailureThreshold = 0 }))
+	if err := c.nodes[1].step("S/200"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := c.nodes[0].step("F"); err != nil {
+			break // it is open here until the others have spoken
+		}
+	}
+	c.beat()
+	c.nodes[0].advance(30 * time.Millisecond)
+	c.ask()
+	if got := c.same(key); got.State != breaker.Closed || got.Calls != 210 {
+		t.Errorf("it is %s with %d calls, want closed with 210", got.State, got.Calls)
+	}
+	c.all("S")
+}
+
+// And it opens when they have nothing to say, or not enough.
+func TestYoungCircuitOpensWhenTheOthersCannotHelp(t *testing.T) {
+	t.Parallel()
+	for _, others := range []string{"S", "F", "S/9"} {
+		t.Run(others, func(t *testing.T) {
+			t.Parallel()
+			c := gather(t, 2, sharedWith(func(s *breaker.Settings) { s.FailureThreshold = 0 }))
+			for i, word := range []string{"F/10", others} {
+				if err := c.nodes[i].step(word); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.beat()
+			c.nodes[0].advance(30 * time.Millisecond)
+			c.ask()
+			c.beat()
+			if got := c.same(key); got.State != breaker.Open || got.Reason != breaker.ReasonFailureRate {
+				t.Errorf("it is %s by %q, want open by its rate", got.State, got.Reason)
+			}
+		})
+	}
+}

@@ -30,6 +30,10 @@ const patience = 25 * time.Millisecond
 // calls probe after all.
 const canaryAttempts = 3
 
+// youth is how long after a circuit has begun to count others may have told
+// nothing yet, however many of their calls succeeded.
+const youth = 2400 * time.Millisecond
+
 // firstGeneration is the generation of a new circuit.
 const firstGeneration = 1
 
@@ -303,7 +307,7 @@ func (m *machine) waits(n samples, in instant) bool {
 		return false
 	}
 	n.calls += n.calls * uint64(in.margin) / uint64(All)
-	if len(in.settings.exceeded(n)) > 0 {
+	if elapsed(in.now, m.since) >= youth && len(in.settings.exceeded(n)) > 0 {
 		return false
 	}
 	if m.near == 0 {
