@@ -20,8 +20,8 @@ type vocabulary map[string]values
 // ambient are the labels that Prometheus gives to what it scrapes.
 var ambient = []string{"namespace", "job", "instance"}
 
-// scraped is what a gateway says of itself that has two targets and has served
-// nothing yet, and what Prometheus adds.
+// scraped is what a gateway says of itself that has two targets and a context assembler and has
+// served nothing yet, and what Prometheus adds.
 func scraped(t *testing.T) vocabulary {
 	t.Helper()
 	g := apptest.Start(t, `
@@ -29,7 +29,7 @@ providers:
   alpha: {kind: simulated, models: {m1: {input: 1, output: 5}}}
   beta: {kind: simulated, models: {m1: {input: 1, output: 5}}}
 configurations:
-  chat: {targets: [{provider: alpha, model: m1}, {provider: beta, model: m1}]}
+  chat: {targets: [{provider: alpha, model: m1}, {provider: beta, model: m1}], context: {address: "127.0.0.1:1"}}
 `)
 	answer := apptest.Get(t, g.AdminURL+"/metrics")
 	if answer.Status != http.StatusOK {

@@ -39,6 +39,9 @@ func (c *Context) Priority() int { return priorityContext }
 // costs a call its answer: when they cannot be had in time, the call goes on
 // without them and is marked as degraded.
 func (c *Context) Wrap(next Handler) Handler {
+	if len(c.sources) == 0 {
+		return next
+	}
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
 		source, asked := c.sources[call.Configuration]
 		if !asked {
