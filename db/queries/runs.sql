@@ -49,12 +49,14 @@ SELECT
 ON CONFLICT DO NOTHING;
 
 -- Newest first, after a cursor; '' matches everything. A provider matches when
--- it was asked or refused at all, not only when it answered.
+-- it was asked or refused at all, not only when it answered. What the gateway
+-- asks on its own account is listed only where it is asked for.
 
 -- name: ListRuns :many
 SELECT * FROM telemetry_runs r
 WHERE r.started_at >= @from_at AND r.started_at < @to_at
   AND (r.started_at, r.run_id) < (@after_at::timestamptz, @after_id::uuid)
+  AND (r.operation = @operation::text OR @operation = '' AND r.operation NOT IN ('canary', 'health_check'))
   AND (@outcome::text = '' OR r.outcome = @outcome)
   AND (@failure_class::text = '' OR r.failure_class = @failure_class)
   AND (@configuration::text = '' OR r.configuration = @configuration)
@@ -72,6 +74,7 @@ SELECT * FROM telemetry_runs r
 WHERE r.correlation_id = @correlation_id
   AND r.started_at >= @from_at AND r.started_at < @to_at
   AND (r.started_at, r.run_id) > (@after_at::timestamptz, @after_id::uuid)
+  AND (r.operation = @operation::text OR @operation = '' AND r.operation NOT IN ('canary', 'health_check'))
   AND (@outcome::text = '' OR r.outcome = @outcome)
   AND (@failure_class::text = '' OR r.failure_class = @failure_class)
   AND (@configuration::text = '' OR r.configuration = @configuration)
@@ -80,6 +83,15 @@ WHERE r.correlation_id = @correlation_id
         WHERE a.run_id = r.run_id AND a.provider = @provider
           AND a.started_at BETWEEN r.started_at - interval '1 hour' AND r.finished_at + interval '1 hour'))
 ORDER BY r.started_at, r.run_id
+LIMIT @row_limit;
+
+-- The latest calls that the gateway has made under a correlation id, newest
+-- first.
+
+-- name: ListOwnRuns :many
+SELECT * FROM telemetry_runs
+WHERE correlation_id = @correlation_id AND operation = @operation
+ORDER BY started_at DESC
 LIMIT @row_limit;
 
 -- name: FindRun :one

@@ -51,7 +51,10 @@ type Callers struct {
 
 // Policy is what governs a circuit: a profile of the configuration or its base,
 // and the pattern that chose it, if one did.
-type Policy struct{ Name, Override string }
+type Policy struct {
+	Name, Override string
+	Canary         bool // a call of the gateway's own finds out whether its target is well again
+}
 
 // Health reads how well the targets have been doing. Its report names every
 // target that is declared.
@@ -64,6 +67,9 @@ type Runs interface {
 	List(ctx context.Context, f runs.Filter) (runs.Page, error)
 	// Find returns runs.ErrNotFound when there is no such run.
 	Find(ctx context.Context, id uuid.UUID) (runs.Run, []runs.Attempt, error)
+	// LatestOwn returns the latest call that the gateway made on its own account,
+	// or runs.ErrNotFound.
+	LatestOwn(ctx context.Context, operation, correlationID string) (runs.Run, error)
 }
 
 // History reads what has happened to a circuit.

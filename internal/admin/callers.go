@@ -164,6 +164,9 @@ func (r reading) soonest(o route) string {
 		if t.held() {
 			wait = t.circuit.Until.Sub(r.now) // far in the past without an end
 		}
+		if !t.held() && wait == 0 {
+			return "; a canary is about to find out whether that has passed."
+		}
 		if wait > 0 && (least == 0 || wait < least) {
 			least = wait
 		}

@@ -24,12 +24,18 @@ func (t target) off() bool { return !t.untouched() && !t.circuit.Enabled && !t.h
 
 // refuses reports whether no call gets through, not even a probe.
 func (t target) refuses() bool {
-	return t.circuit.State == breaker.ForcedOpen || t.circuit.State == breaker.Open && !t.circuit.Eligible
+	return t.circuit.State == breaker.ForcedOpen || t.circuit.State == breaker.Open && !t.circuit.Eligible || t.canaried()
+}
+
+// canaried reports whether a canary is to find out whether the target is well
+// again, before any call does.
+func (t target) canaried() bool {
+	return t.circuit.State == breaker.HalfOpen && t.circuit.Reason == breaker.ReasonCanary
 }
 
 // probes reports whether only probes get through, now or with the next call.
 func (t target) probes() bool {
-	return t.circuit.State == breaker.HalfOpen || t.circuit.State == breaker.Open && t.circuit.Eligible
+	return t.circuit.State == breaker.HalfOpen && !t.canaried() || t.circuit.State == breaker.Open && t.circuit.Eligible
 }
 
 // state is the state of the circuit as a mark.
@@ -112,6 +118,14 @@ func reasonInWords(c breaker.Snapshot) string {
 		return askedToWait(c.Cause)
 	case breaker.ReasonHalfOpen:
 		return "Cooldown over, being probed"
+	case breaker.ReasonCanary:
+		return "Cooldown over, a canary finds out"
+	case breaker.ReasonCanarySuccess:
+		return "A canary did well"
+	case breaker.ReasonCanaryFailure:
+		return "A canary failed"
+	case breaker.ReasonCanaryUnable:
+		return "Canaries could not be made, so calls probe"
 	case breaker.ReasonProbeSuccess:
 		return "A probe succeeded"
 	case breaker.ReasonProbeFailure:
@@ -157,12 +171,18 @@ func (t target) nextProbe(now time.Time) string {
 		return "When an operator closes it"
 	case t.held():
 		return t.ending(now)
+	case t.canaried():
+		return "A canary is under way"
 	case t.circuit.State == breaker.HalfOpen:
 		return "Under way"
 	case t.circuit.State != breaker.Open:
 		return ""
 	case t.circuit.Eligible:
 		return "With the next call"
+	case t.circuit.RetryAfter == 0:
+		return "A canary, once a call was refused"
+	case t.policy.Canary:
+		return "A canary in " + span(t.circuit.RetryAfter)
 	default:
 		return "In " + span(t.circuit.RetryAfter)
 	}
@@ -233,10 +253,17 @@ func (t target) step(now time.Time) string {
 		return "Lets every call through, since its settings want no circuit."
 	case t.circuit.State == breaker.Closed:
 		return "Lets every call through and counts how it ends."
+	case t.canaried():
+		return "Refuses every call until a canary, a small call of the gateway's own, has found out whether the target is well again."
 	case t.circuit.State == breaker.HalfOpen:
 		return "Probes are under way; every other call is refused until they have answered."
 	case t.circuit.Eligible:
 		return "The cooldown is over: the next call is a probe."
+	case t.circuit.RetryAfter == 0:
+		return "The cooldown is over: refuses every call until a canary has found out whether the target is well again. It is sent when a call was refused."
+	case t.policy.Canary:
+		return fmt.Sprintf("Refuses every call for %s; from %s on a canary finds out whether the target is well again.",
+			span(t.circuit.RetryAfter), clock(now.Add(t.circuit.RetryAfter+time.Second-1), now).Text)
 	default:
 		return fmt.Sprintf("Refuses every call for %s; the first one from %s on is a probe.",
 			span(t.circuit.RetryAfter), clock(now.Add(t.circuit.RetryAfter+time.Second-1), now).Text)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"hash/fnv"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/runs"
 	"github.com/breakwater-llm/breakwater/web/templates"
 )
@@ -156,11 +158,34 @@ func (p *Pages) history(ctx context.Context, t target, now time.Time) templates.
 		p.Log.Debug("the history of a circuit cannot be listed", "circuit", t.Key(), "error", err)
 		return templates.History{Trouble: "The history cannot be read right now: the database does not answer. What stands above is as it is now."}
 	}
-	var history templates.History
+	history := templates.History{Own: p.latestOwn(ctx, t, now)}
 	for _, event := range page.Events {
 		history.Rows = append(history.Rows, change(event, now))
 	}
 	return history
+}
+
+// latestOwn is the latest call that the gateway has made to the target on its own
+// account; the zero value where there is none, or none can be read.
+func (p *Pages) latestOwn(ctx context.Context, t target, now time.Time) templates.OwnCall {
+	operation, called := llm.OperationCanary, "canary"
+	switch {
+	case t.IsHealth():
+		operation, called = llm.OperationHealthCheck, "health check"
+	case !t.policy.Canary:
+		return templates.OwnCall{}
+	}
+	run, err := p.Runs.LatestOwn(ctx, string(operation), operation.CorrelationID(t.Target))
+	if err != nil {
+		if !errors.Is(err, runs.ErrNotFound) {
+			p.Log.Debug("the latest call of the gateway's own cannot be read", "circuit", t.Key(), "error", err)
+		}
+		return templates.OwnCall{}
+	}
+	return templates.OwnCall{
+		Called: called, At: clock(run.StartedAt, now), Outcome: outcome(run.Outcome), URL: runsPath + run.RunID.String(),
+		Why: failure(run.FailureClass, run.FailureReason), Latency: millis(run.LatencyMs),
+	}
 }
 
 func change(e runs.Event, now time.Time) templates.Change {

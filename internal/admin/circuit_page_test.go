@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
@@ -43,6 +44,110 @@ func TestACircuitThatNobodyCalledIsShown(t *testing.T) {
 	page := document(t, serve(t, w.pages()), "/circuits/alpha%2Fvendor%2Fm1%2Fr1")
 	if got := texts(page.Find(".banner p")); !cmp.Equal(got, []string{"Closed", "No call yet"}) {
 		t.Errorf("the banner says %q", got)
+	}
+}
+
+// Where a canary finds out, no call does, and the pages say so.
+func TestACircuitWithACanarySaysWhoFindsOut(t *testing.T) {
+	t.Parallel()
+	const key = "alpha/m1/r1"
+	target, _ := llm.ParseTarget(key)
+	tests := []struct {
+		name                 string
+		circuit              breaker.Snapshot
+		next, told, overview string
+		banner               []string
+	}{
+		{
+			name:    "open",
+			circuit: breaker.Snapshot{State: breaker.Open, Reason: breaker.ReasonConsecutive, ConsecutiveFailures: 5, RetryAfter: 21 * time.Second},
+			banner:  []string{"Open", "5 failures in a row"},
+			next:    "Refuses every call for 21 s; from ", overview: "A canary in 21 s",
+			told: "Callers get errors: its only target is open; the next probe is in 21 s.",
+		},
+		{
+			name:    "its time is over",
+			circuit: breaker.Snapshot{State: breaker.Open, Reason: breaker.ReasonCanaryFailure, Cause: "connection"},
+			banner:  []string{"Open", "A canary failed (connection)"},
+			next:    "The cooldown is over: refuses every call until a canary has found out", overview: "A canary, once a call was refused",
+			told: "Callers get errors: its only target is open; a canary is about to find out whether that has passed.",
+		},
+		{
+			name:    "under way",
+			circuit: breaker.Snapshot{State: breaker.HalfOpen, Reason: breaker.ReasonCanary},
+			banner:  []string{"Half-open", "Cooldown over, a canary finds out"},
+			next:    "Refuses every call until a canary", overview: "A canary is under way",
+			told: "Callers get errors: its only target is open; a canary is about to find out whether that has passed.",
+		},
+		{
+			name:    "it did well",
+			circuit: breaker.Snapshot{State: breaker.HalfOpen, Reason: breaker.ReasonCanarySuccess},
+			banner:  []string{"Half-open", "A canary did well"},
+			next:    "Probes are under way", overview: "Under way",
+			told: "Callers get errors, but for those whose calls are probes.",
+		},
+		{
+			name:    "it cannot be made",
+			circuit: breaker.Snapshot{State: breaker.HalfOpen, Reason: breaker.ReasonCanaryUnable},
+			banner:  []string{"Half-open", "Canaries could not be made, so calls probe"},
+			next:    "Probes are under way", overview: "Under way",
+			told: "Callers get errors, but for those whose calls are probes.",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.circuit.Key, tt.circuit.Enabled = key, true
+			w := &world{circuits: []breaker.Snapshot{tt.circuit}, callers: Callers{Configurations: []Configuration{{"chat", []llm.Target{target}}}}}
+			server := serve(t, w.pages(func(d *Deps) { d.Policy = func(string) Policy { return Policy{Name: "circuit_breaker", Canary: true} } }))
+			page := document(t, server, circuitURL(key))
+			if diff := cmp.Diff(tt.banner, texts(page.Find(".banner p"))); diff != "" {
+				t.Errorf("banner (-want +got):\n%s", diff)
+			}
+			if got := text(page.Find(".panel dl > div dd").First()); !strings.HasPrefix(got, tt.next) {
+				t.Errorf("next: %q, want %q", got, tt.next)
+			}
+			if got := text(page.Find(".callers")); !strings.Contains(got, tt.told) {
+				t.Errorf("callers: %q, want %q", got, tt.told)
+			}
+			if got := text(document(t, server, "/").Find("table.targets tbody tr")); !strings.Contains(got, tt.overview) {
+				t.Errorf("overview: %q, want %q", got, tt.overview)
+			}
+		})
+	}
+}
+
+func TestTheLastCallOfTheGatewaysOwnIsShown(t *testing.T) {
+	t.Parallel()
+	const key = "alpha/m1/r1"
+	own := func(operation llm.Operation, key, outcome string, class, reason *string) runs.Run {
+		target, _ := llm.ParseTarget(key)
+		return runs.Run{RunID: uuid.Must(uuid.NewV7()), StartedAt: time.Now(), Operation: string(operation), CorrelationID: operation.CorrelationID(target),
+			Outcome: outcome, FailureClass: class, FailureReason: reason, LatencyMs: 5003}
+	}
+	w := &world{
+		circuits: []breaker.Snapshot{{Key: key, Enabled: true}, {Key: "alpha/@health/r1", Enabled: true}, {Key: "beta/m1/r1", Enabled: true}},
+		runs: []runs.Run{
+			own(llm.OperationCanary, key, "failure", new("connection"), new("total_timeout")),
+			own(llm.OperationHealthCheck, "alpha/@health/r1", "success", nil, nil),
+			own(llm.OperationCanary, "beta/m1/r1", "success", nil, nil),
+		},
+	}
+	server := serve(t, w.pages(func(d *Deps) {
+		d.Policy = func(key string) Policy { return Policy{Canary: strings.HasPrefix(key, "alpha/m")} }
+	}))
+	for key, want := range map[string]string{
+		key:                "The last canary: failure by connection (total_timeout), after 5,003 ms, ",
+		"alpha/@health/r1": "The last health check: success after 5,003 ms, ",
+		"beta/m1/r1":       "", // by a policy that it has no more
+	} {
+		said := document(t, server, circuitURL(key)).Find(".own")
+		if got := text(said); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+		if link, ok := said.Find("a").Attr("href"); ok != (want != "") || ok && !strings.HasPrefix(link, runsPath) {
+			t.Errorf("%s: leads to %q", key, link)
+		}
 	}
 }
 

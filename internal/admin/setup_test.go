@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -85,6 +86,17 @@ func (w *world) Find(_ context.Context, id uuid.UUID) (runs.Run, []runs.Attempt,
 		}
 	}
 	return runs.Run{}, nil, runs.ErrNotFound
+}
+
+func (w *world) LatestOwn(_ context.Context, operation, correlationID string) (runs.Run, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, run := range w.runs {
+		if run.Operation == operation && run.CorrelationID == correlationID {
+			return run, w.broken
+		}
+	}
+	return runs.Run{}, cmp.Or(w.broken, runs.ErrNotFound)
 }
 
 func (w *world) ListEvents(_ context.Context, f runs.EventFilter) (runs.EventPage, error) {

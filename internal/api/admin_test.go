@@ -28,7 +28,8 @@ func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *consol
 	t.Helper()
 	s := snapshot(nil)
 	s.Policy = func(string) api.Policy {
-		return api.Policy{Name: "default", Settings: policySettings, QuotaCooldown: 10 * time.Minute, SlowCall: slowCall}
+		return api.Policy{Name: "default", Settings: policySettings, QuotaCooldown: 10 * time.Minute, SlowCall: slowCall,
+			Probe: api.Probe{Mode: "canary", Prompt: "Say ok", Timeout: 5 * time.Second, MaxTokens: 5, Demand: 5 * time.Minute}}
 	}
 	c := &console{simulators: &simulators{now: simulation}, snapshot: s}
 	c.deps = api.Admin{

@@ -13,6 +13,18 @@ type Policy struct {
 	Settings      breaker.Settings
 	QuotaCooldown time.Duration // how long "no credit left" opens it
 	SlowCall      SlowCall
+	Probe         Probe
+}
+
+// Probe is who finds out whether the target of an open circuit is well again.
+type Probe struct {
+	Mode      string // "traffic" or "canary"
+	Prompt    string // of a canary
+	Expect    string // in its answer; empty = any will do
+	Timeout   time.Duration
+	MaxTokens int
+	Demand    time.Duration // within which a call must have been refused
+	Closes    bool          // its success closes the circuit
 }
 
 // SlowCall is how long a call may take until it is slow.
@@ -46,6 +58,28 @@ type policyView struct {
 	LeaseMS            int64        `json:"lease_ms"`
 	StepDecayMS        int64        `json:"step_decay_ms"`
 	Store              string       `json:"store"` // with whom the circuit is shared: local, cached or strict
+	Probe              probeView    `json:"probe"`
+}
+
+// probeView has nothing but its mode where calls probe.
+type probeView struct {
+	Mode      string `json:"mode"` // traffic or canary
+	Prompt    string `json:"prompt,omitempty"`
+	Expect    string `json:"expect,omitempty"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	MaxTokens int    `json:"max_tokens,omitempty"`
+	DemandMS  int64  `json:"demand_ms,omitempty"`
+	Closes    *bool  `json:"closes,omitempty"`
+}
+
+func viewProbe(p Probe) probeView {
+	if p.Mode != "canary" {
+		return probeView{Mode: p.Mode}
+	}
+	return probeView{
+		Mode: p.Mode, Prompt: p.Prompt, Expect: p.Expect, MaxTokens: p.MaxTokens,
+		TimeoutMS: p.Timeout.Milliseconds(), DemandMS: p.Demand.Milliseconds(), Closes: &p.Closes,
+	}
 }
 
 type slowCallView struct {
@@ -90,6 +124,6 @@ func viewPolicy(p Policy) policyView {
 		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(), QuotaCooldownMS: p.QuotaCooldown.Milliseconds(),
 		HalfOpenCalls: s.HalfOpenCalls, SuccessThreshold: s.SuccessThreshold,
 		MaxHalfOpenMS: s.MaxHalfOpen.Milliseconds(), LeaseMS: s.Lease.Milliseconds(), StepDecayMS: s.StepDecay.Milliseconds(),
-		Store: s.Store.String(),
+		Store: s.Store.String(), Probe: viewProbe(p.Probe),
 	}
 }

@@ -25,10 +25,11 @@ type Runs interface {
 
 // listRuns serves GET /api/v1/runs.
 func (a *admin) listRuns(c echo.Context) error {
-	q := queryOf(c, "from", "to", "outcome", "class", "configuration", "provider", "correlation_id", "limit", "cursor")
+	q := queryOf(c, "from", "to", "operation", "outcome", "class", "configuration", "provider", "correlation_id", "limit", "cursor")
 	filter := runs.Filter{
 		From:          q.instant("from"),
 		To:            q.instant("to"),
+		Operation:     q.oneOf("operation", operations()),
 		Outcome:       q.oneOf("outcome", runOutcomes()),
 		Class:         q.oneOf("class", failureClasses()),
 		Configuration: q.text("configuration"),
@@ -79,6 +80,12 @@ func (a *admin) getRun(c echo.Context) error {
 		return err
 	}
 	return sendJSON(c, http.StatusOK, runDetail{Run: run, Attempts: attempts})
+}
+
+// operations are what runs can be of. Those of the gateway's own are listed only
+// when they are asked for.
+func operations() []string {
+	return []string{string(llm.OperationChat), string(llm.OperationCanary), string(llm.OperationHealthCheck)}
 }
 
 func runOutcomes() []string {

@@ -86,6 +86,7 @@ func (g *gateway) start(ctx context.Context) error {
 	}
 	g.circuits.Start()
 	g.health.Start()
+	g.checks.Start()
 	if err := errors.Join(g.data.listen(), g.admin.listen()); err != nil {
 		return err
 	}
@@ -105,6 +106,7 @@ func (g *gateway) stop(ctx context.Context) error {
 
 	err := errors.Join(
 		within(ctx, closeTimeout, g.data.close),
+		within(ctx, closeTimeout, g.checks.Stop),
 		within(ctx, closeTimeout, g.circuits.Stop), // hands its last events to the recorder, and tells the other replicas
 		within(ctx, flushTimeout, g.recorder.Stop),
 		within(ctx, closeTimeout, g.health.Stop),

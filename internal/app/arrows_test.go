@@ -42,6 +42,7 @@ var arrows = []rule{
 	{"internal/operators", []string{"internal/breaker"}, "it keeps what people decide about circuits, so it knows their commands; SQL only in repository.go"},
 	{"internal/budget", nil, "money is arithmetic over usage"},
 	{"internal/pipeline", []string{"internal/breaker"}, "it reaches recorder, prices, health order and providers through interfaces it declares"},
+	{"internal/prober", []string{"internal/breaker"}, "it ends permits by what came of its questions; how they are put and sent only app knows"},
 	{"internal/provider", []string{"internal/wire", "internal/sse"}, "an upstream client knows nothing of what wraps it"},
 	{"internal/api", []string{"internal/wire", "internal/sse", "internal/health", "internal/runs", "internal/breaker", "internal/budget", "internal/telemetry", "internal/operators"},
 		"the surface reads types; it never reaches pipeline, provider or postgres, which only app wires"},

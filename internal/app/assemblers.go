@@ -79,13 +79,13 @@ func (a assemblers) closeUnshared(others assemblers) error {
 	return errors.Join(failed...)
 }
 
-// unasked are the declared circuits of context assemblers that nobody has asked
-// yet, or not for a long time. They are shown like those in use: no target of the
+// unasked are the declared circuits of context assemblers and of providers
+// themselves that nobody has asked yet, or not for a long time. They are shown like those in use: no target of the
 // configuration stands for them.
 func (d declaredCircuits) unasked(used []breaker.Snapshot) []breaker.Snapshot {
 	rt := d.g.runtime.Load()
 	var all []breaker.Snapshot
-	for _, t := range rt.cfg.ContextCircuits() {
+	for _, t := range slices.Concat(rt.cfg.ContextCircuits(), rt.cfg.HealthChecks()) {
 		if !slices.ContainsFunc(used, func(s breaker.Snapshot) bool { return s.Key == t.Key() }) {
 			all = append(all, breaker.Snapshot{Key: t.Key(), Enabled: rt.policies.settings(t.Key()).Enabled})
 		}

@@ -69,6 +69,7 @@ func policyOf(p config.BreakerPolicy) api.Policy {
 		Settings:      breakerSettings(p.Settings),
 		QuotaCooldown: p.Settings.QuotaCooldown,
 		SlowCall:      api.SlowCall(p.Settings.SlowCall),
+		Probe:         api.Probe(p.Settings.Probe),
 	}
 }
 
@@ -92,6 +93,9 @@ func breakerSettings(c config.CircuitBreaker) breaker.Settings {
 		MaxHalfOpen:        c.MaxHalfOpen,
 		Lease:              c.Lease,
 		StepDecay:          c.StepDecay,
+		Canary:             c.Probe.Mode == config.ProbeCanary,
+		CanaryCloses:       c.Probe.Closes,
+		CanaryDemand:       c.Probe.Demand,
 		MaxNeutral:         breaker.DefaultMaxNeutral,
 		IdleTTL:            breaker.DefaultIdleTTL,
 	}

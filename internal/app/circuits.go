@@ -15,8 +15,8 @@ import (
 // operator has set is shown all the same, so that somebody can end it.
 type declaredCircuits struct{ g *gateway }
 
-// Circuits returns a snapshot of each that is in use and of those in front of
-// context assemblers, ordered by key.
+// Circuits returns a snapshot of each that is in use and of those that stand
+// for no target, ordered by key.
 func (d declaredCircuits) Circuits() []breaker.Snapshot {
 	used := slices.DeleteFunc(d.g.circuits.Circuits(), func(s breaker.Snapshot) bool { return !d.shown(s) })
 	all := append(used, d.unasked(used)...)

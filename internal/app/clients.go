@@ -37,6 +37,7 @@ func (g *gateway) newClient(name string, p config.Provider) (provider.Client, er
 	}
 	return openai.New(openai.Config{
 		BaseURL:  p.BaseURL,
+		Health:   p.HealthCheck.Path,
 		Keys:     provider.NewKeys(p.Credentials(), g.holds),
 		Timeouts: p.Timeouts.LLM(),
 	})
@@ -58,6 +59,7 @@ func (r *runtime) client(name string, p config.Provider) (provider.Client, bool)
 // there, and how the pipeline goes about it.
 func callOf(p config.Provider) config.Provider {
 	p.Models, p.Retry, p.MaxConcurrent = nil, config.Retry{}, 0
+	p.HealthCheck = config.HealthCheck{Path: p.HealthCheck.Path}
 	return p
 }
 

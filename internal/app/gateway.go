@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -25,6 +26,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/operators"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
+	"github.com/breakwater-llm/breakwater/internal/prober"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/runs"
 	"github.com/breakwater-llm/breakwater/internal/telemetry"
@@ -43,6 +45,8 @@ type gateway struct {
 	recorder *telemetry.Recorder
 	cache    cache.Cache // shared with other replicas; nil: with none
 	circuits *breaker.Registry
+	canaries *prober.Canaries
+	checks   *prober.HealthChecks
 
 	cacheRefused atomic.Bool // it is there, and does not do what it is told
 	tokens       *operators.Tokens
@@ -97,7 +101,10 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		pool.Close()
 		return nil, err
 	}
+	turns := prober.NewTurns(g.leases())
+	g.canaries = prober.NewCanaries(g.canary, turns, opts.Log)
 	g.circuits = g.newCircuits(cfg, governing)
+	g.checks = prober.NewHealthChecks(g.circuits, g.checkHealth, turns, opts.Log)
 	kept := operators.NewRepository(pool)
 	g.tokens = operators.NewTokens(kept)
 	g.overrides = operators.NewOverrides(g.circuits, kept, opts.Log)
@@ -116,6 +123,7 @@ func newGateway(ctx context.Context, cfg *config.Config, db *Database, opts Opti
 		return nil, err
 	}
 	g.runtime.Store(rt)
+	g.checks.Follow(g.healthChecks(rt))
 	g.data = newListener("listen", cfg.Server.Listen, api.NewData(api.Data{
 		Snapshot: g.snapshot, Gate: g.gate, Degraded: g.degraded, Refusals: g.metrics, Log: opts.Log,
 	}), opts.Log)
@@ -157,7 +165,7 @@ func (g *gateway) snapshot() *api.Snapshot { return g.runtime.Load().snapshot }
 // pagePolicy is what governs a circuit, for the page.
 func (g *gateway) pagePolicy(circuit string) admin.Policy {
 	policy := g.runtime.Load().policies.of(circuit)
-	return admin.Policy{Name: policy.Name, Override: policy.Override}
+	return admin.Policy{Name: policy.Name, Override: policy.Override, Canary: policy.Settings.Canary}
 }
 
 // degraded names the helpers that are away while calls are served.
@@ -207,7 +215,9 @@ type records interface {
 func known(cfg *config.Config) telemetry.Known {
 	k := telemetry.Known{
 		Targets:      cfg.AllTargets(),
-		Helpers:      cfg.ContextCircuits(),
+		Helpers:      slices.Concat(cfg.ContextCircuits(), cfg.HealthChecks()),
+		Canaries:     canaryTargets(cfg),
+		HealthChecks: cfg.HealthChecks(),
 		Credentials:  map[string]int{},
 		Direct:       cfg.DirectTargets,
 		RefusalCodes: api.RefusalCodes(),

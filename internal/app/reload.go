@@ -79,6 +79,7 @@ func (g *gateway) swap(next *config.Config, running *runtime) error {
 	g.metrics.Learn(known(next))
 	g.level.Set(next.Log.SlogLevel())
 	g.runtime.Store(rt)
+	g.checks.Follow(g.healthChecks(rt))
 	running.calls.replace()
 	return nil
 }

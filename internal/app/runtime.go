@@ -23,8 +23,9 @@ type runtime struct {
 	policies   *circuitPolicies
 	clients    clients
 	assemblers assemblers
-	declared   map[string]bool // circuit keys of all targets and context assemblers
+	declared   map[string]bool // circuit keys of all that is declared
 	snapshot   *api.Snapshot
+	probes     *pipeline.Probes
 	calls      tenure
 }
 
@@ -46,18 +47,25 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	if err != nil {
 		return nil, err
 	}
-	terminal := pipeline.NewTerminal(provider.New(clients), policies(cfg, g.bulkheads))
+	var (
+		upstreams = provider.New(clients)
+		recording = pipeline.NewTelemetry(g.recordsOf(cfg))
+		usage     = pipeline.NewUsage(prices(cfg))
+		circuits  = pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown, governing.slowAfter)
+		terminal  = pipeline.NewTerminal(upstreams, policies(cfg, g.bulkheads))
+	)
 	stack, err := pipeline.New(terminal.Handle,
-		pipeline.NewTelemetry(g.recordsOf(cfg)),
+		recording,
 		pipeline.NewContext(assemblers.sources(cfg, governing)),
 		pipeline.NewFallback(g.health, windows(cfg)),
-		pipeline.NewUsage(prices(cfg)),
-		pipeline.NewCircuitBreaker(g.circuits, governing.quotaCooldown, governing.slowAfter),
+		usage,
+		circuits,
 	)
 	if err != nil {
 		return nil, errors.Join(err, assemblers.closeUnshared(running.named()))
 	}
 	rt := &runtime{cfg: cfg, policies: governing, clients: clients, assemblers: assemblers, declared: map[string]bool{}}
+	rt.probes = pipeline.NewProbes(recording, usage, circuits, terminal, upstreams)
 	for _, circuit := range cfg.AllCircuits() {
 		rt.declared[circuit.Key()] = true
 	}

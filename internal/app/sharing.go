@@ -25,7 +25,7 @@ func openCache(cfg config.Cache, log *slog.Logger) (cache.Cache, error) {
 
 // newCircuits makes the circuits, on the cache if there is one.
 func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *breaker.Registry {
-	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged}
+	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged, Canary: g.canaries.Send}
 	if g.cache != nil {
 		c.Store, c.StoreTimeout = g.cache, cfg.Cache.Timeout
 		c.OnStoreRefuses, c.OnStoreBack = g.cacheRefuses, g.cacheIsBack

@@ -27,6 +27,13 @@ func (t *tenure) counting(handle api.Handler) api.Handler {
 	}
 }
 
+// during counts what the gateway asks on its own account.
+func (t *tenure) during(asks func() error) error {
+	t.calls.Add(1)
+	defer t.leave()
+	return asks()
+}
+
 func (t *tenure) leave() {
 	if t.calls.Add(-1) == 0 && t.replaced.Load() {
 		t.over()

@@ -30,6 +30,7 @@ type BreakerChanges struct {
 	Lease              *time.Duration `yaml:"lease,omitempty"`
 	StepDecay          *time.Duration `yaml:"step_decay,omitempty"`
 	Store              *string        `yaml:"store,omitempty"`
+	Probe              *ProbeChanges  `yaml:"probe,omitempty"`
 }
 
 func (BreakerChanges) whole() any { return CircuitBreaker{} }
@@ -42,6 +43,19 @@ type WindowChanges struct {
 }
 
 func (WindowChanges) whole() any { return Window{} }
+
+// ProbeChanges are other values for keys of a probe.
+type ProbeChanges struct {
+	Mode      *string        `yaml:"mode,omitempty"`
+	Prompt    *string        `yaml:"prompt,omitempty"`
+	Expect    *string        `yaml:"expect,omitempty"`
+	Timeout   *time.Duration `yaml:"timeout,omitempty"`
+	MaxTokens *int           `yaml:"max_tokens,omitempty"`
+	Demand    *time.Duration `yaml:"demand,omitempty"`
+	Closes    *bool          `yaml:"closes,omitempty"`
+}
+
+func (ProbeChanges) whole() any { return Probe{} }
 
 // over returns base with the changes made to it.
 func (c BreakerChanges) over(base CircuitBreaker) CircuitBreaker {

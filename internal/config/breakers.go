@@ -125,7 +125,9 @@ type governed struct {
 func (c *Config) governed() []governed {
 	var all []governed
 	for _, target := range c.AllCircuits() {
-		all = append(all, governed{target, c.overrideOf(target)})
+		if !target.IsHealth() {
+			all = append(all, governed{target, c.overrideOf(target)})
+		}
 	}
 	return all
 }

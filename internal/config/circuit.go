@@ -25,6 +25,7 @@ type CircuitBreaker struct {
 	Lease              time.Duration `yaml:"lease" check:"over=0s" doc:"How long a probe that is not heard of holds its place."`
 	StepDecay          time.Duration `yaml:"step_decay" check:"over=0s" doc:"Healthy time that takes one step off the cooldown's growth."`
 	Store              string        `yaml:"store" check:"oneof=|local|cached|strict" doc:"With whom circuits are shared: local = nobody, cached = all replicas, a little later, strict = all replicas, before each call. Empty = cached when cache.url is set, else local."`
+	Probe              Probe         `yaml:"probe" doc:"Who finds out whether the target of an open circuit is well again."`
 }
 
 func defaultCircuitBreaker() CircuitBreaker {
@@ -48,6 +49,7 @@ func defaultCircuitBreaker() CircuitBreaker {
 		MaxHalfOpen:        2 * time.Minute,
 		Lease:              30 * time.Second,
 		StepDecay:          time.Minute,
+		Probe:              defaultProbe(),
 	}
 }
 
@@ -60,6 +62,7 @@ func (b CircuitBreaker) check(r *report, section path) {
 	}
 	b.SlowCall.check(r, at("slow_call_duration"))
 	b.Window.check(r, at("window"))
+	b.Probe.check(r, at("probe"))
 	if r.sound(at("cooldown"), at("max_cooldown")) && b.MaxCooldown < b.Cooldown {
 		r.fault(at("max_cooldown"), "is less than cooldown", "give it at least "+readable(b.Cooldown))
 	}

@@ -78,8 +78,8 @@ func (c *Config) ContextCircuits() []llm.Target {
 	return all
 }
 
-// AllCircuits lists the circuits of all targets and those in front of context
-// assemblers.
+// AllCircuits lists the circuits of all targets, those in front of context
+// assemblers, and those of providers that are checked themselves.
 func (c *Config) AllCircuits() []llm.Target {
-	return slices.Concat(c.AllTargets(), c.ContextCircuits())
+	return slices.Concat(c.AllTargets(), c.ContextCircuits(), c.HealthChecks())
 }

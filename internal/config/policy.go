@@ -5,6 +5,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -21,14 +22,21 @@ type BreakerPolicy struct {
 
 // BreakerPolicy returns what governs the circuit of a target: the first
 // override that matches it, over that one's profile, over circuit_breaker. Its
-// store is never empty. The target need not be declared.
+// store is never empty, and nothing but a target is asked by canaries. The target
+// need not be declared.
 func (c *Config) BreakerPolicy(t llm.Target) BreakerPolicy {
 	p := c.layered(t)
+	if t.IsHealth() || t.Provider == llm.ContextProvider { // there is no model to ask
+		p.Settings.Probe.Mode = ProbeTraffic
+	}
 	p.Settings.Store = c.CircuitStore(p.Settings)
 	return p
 }
 
 func (c *Config) layered(t llm.Target) BreakerPolicy {
+	if t.IsHealth() {
+		return BreakerPolicy{Place: -1, Settings: c.ofHealth(c.Providers[t.Provider].HealthCheck)}
+	}
 	i := c.overrideOf(t)
 	if i < 0 {
 		return BreakerPolicy{Place: i, Settings: c.CircuitBreaker}
@@ -38,6 +46,16 @@ func (c *Config) layered(t llm.Target) BreakerPolicy {
 		Profile: o.Profile, Override: o.Match, Place: i,
 		Settings: o.over(c.BreakerProfiles[o.Profile].over(c.CircuitBreaker)),
 	}
+}
+
+// ofHealth is circuit_breaker for the checks of a provider, which may come so
+// rarely that a window made for calls would never show enough of them.
+func (c *Config) ofHealth(h HealthCheck) CircuitBreaker {
+	b := c.CircuitBreaker
+	if b.Window.Type == WindowTime {
+		b.Window.Size.Span = max(b.Window.Size.Span, h.Interval*time.Duration(b.MinCalls))
+	}
+	return b
 }
 
 // overrideOf returns the place of the override that governs a target, or -1.

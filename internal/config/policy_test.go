@@ -74,6 +74,44 @@ func TestTheFirstOverrideThatMatchesGoverns(t *testing.T) {
 	}
 }
 
+// The checks of a provider are governed by circuit_breaker alone, whose window is
+// made long enough for checks that are rare; nothing probes them but themselves.
+func TestHealthChecksAreGovernedByTheBase(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, `
+auth: {mode: open}
+database: {private: true}
+circuit_breaker: {failure_threshold: 7, min_calls: 4, probe: {mode: canary}}
+breakers: [{match: "*/*/*", failure_threshold: 1}]
+configurations: {chat: {targets: [{provider: often, model: m}], context: {address: "127.0.0.1:1"}}}
+providers:
+  often: {kind: simulated, health_check: {interval: 1s}, models: {m: {}}}
+  rarely: {kind: simulated, health_check: {interval: 1m}, models: {m: {}}}
+  never: {kind: simulated, models: {m: {}}}
+`)
+	checks := []llm.Target{llm.HealthTarget("often", "default"), llm.HealthTarget("rarely", "default")}
+	if diff := cmp.Diff(checks, c.HealthChecks()); diff != "" {
+		t.Errorf("checked (-want +got):\n%s", diff)
+	}
+	for i, span := range []time.Duration{30 * time.Second, 4 * time.Minute} {
+		want := c.CircuitBreaker
+		want.Probe.Mode, want.Window.Size.Span, want.Store = config.ProbeTraffic, span, config.StoreLocal
+		if diff := cmp.Diff(config.BreakerPolicy{Place: -1, Settings: want}, c.BreakerPolicy(checks[i])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", checks[i].Key(), diff)
+		}
+	}
+	if got := c.BreakerPolicy(config.ContextCircuit("chat")).Settings; got.FailureThreshold != 1 || got.Probe.Mode != config.ProbeTraffic {
+		t.Errorf("a context assembler, which canaries cannot ask, is governed by %+v", got)
+	}
+	var shown strings.Builder
+	if err := c.ShowCircuit(&shown, "rarely/@health/default"); err != nil || !strings.Contains(shown.String(), "size: 4m") {
+		t.Errorf("it is shown as %v\n%s", err, shown.String())
+	}
+	if err := c.ShowCircuit(&shown, "never/@health/default"); err == nil {
+		t.Error("a circuit is shown that does not exist")
+	}
+}
+
 // Every key of circuit_breaker can be changed for some circuits, under the name
 // it has there.
 func TestEveryKeyOfTheBreakerCanBeChanged(t *testing.T) {
@@ -92,7 +130,7 @@ func TestEveryKeyOfTheBreakerCanBeChanged(t *testing.T) {
 				t.Errorf("%s.%s cannot be changed", at, key)
 			case changed.Tag.Get("yaml") != key+",omitempty":
 				t.Errorf("%s.%s is changed as %s", at, key, changed.Tag.Get("yaml"))
-			case field.Name == "Window":
+			case field.Name == "Window", field.Name == "Probe":
 				differ(at+"."+key, field.Type, changed.Type.Elem())
 			case changed.Type != reflect.PointerTo(field.Type):
 				t.Errorf("%s.%s is a %s and changed by a %s", at, key, field.Type, changed.Type)

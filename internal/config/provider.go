@@ -29,6 +29,7 @@ type Provider struct {
 	Timeouts      Timeouts         `yaml:"timeouts" doc:"The clocks of one attempt."`
 	Retry         Retry            `yaml:"retry" doc:"Repeats on the same target before it counts as failed."`
 	MaxConcurrent int              `yaml:"max_concurrent" check:"min=0" doc:"Attempts in flight at once; 0 = unlimited."`
+	HealthCheck   HealthCheck      `yaml:"health_check" doc:"Whether the provider itself is asked from time to time, apart from calls."`
 	Simulated     *Simulated       `yaml:"simulated,omitempty" doc:"How a simulated provider behaves; kind simulated only."`
 	Models        map[string]Model `yaml:"models" check:"required" doc:"What may be addressed, by the upstream's own model names."`
 }
@@ -39,6 +40,7 @@ func (p *Provider) setDefaults() {
 		Timeouts:      Timeouts{Connect: 5 * time.Second, FirstToken: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
 		Retry:         Retry{Max: 2, Base: 200 * time.Millisecond, MaxDelay: 5 * time.Second, Jitter: 0.2},
 		MaxConcurrent: 256,
+		HealthCheck:   HealthCheck{Timeout: 3 * time.Second},
 	}
 }
 
@@ -105,7 +107,8 @@ func (p Provider) check(r *report, at path, called string) {
 	if r.sound(at.key("retry"), at.key("retry").key("base"), at.key("retry").key("max_delay")) && p.Retry.MaxDelay < p.Retry.Base {
 		r.fault(at.key("retry").key("max_delay"), "is less than base", "give it at least "+readable(p.Retry.Base))
 	}
-	p.checkModels(r, at.key("models"))
+	p.HealthCheck.check(r, at.key("health_check"))
+	p.checkModels(r, at.key("models"), called)
 }
 
 func (p Provider) checkOpenAI(r *report, at path) {
@@ -170,13 +173,17 @@ func (p Provider) checkSimulated(r *report, at path) {
 	}
 }
 
-func (p Provider) checkModels(r *report, at path) {
+func (p Provider) checkModels(r *report, at path, called string) {
 	if r.sound(at) && len(p.Models) == 0 {
 		r.fault(at, "is missing, so nothing can address this provider", "list its models, such as `gpt-4.1-mini: {input: 0.40, output: 1.60}`")
 	}
 	for _, model := range sortedKeys(p.Models) {
-		if r.sound(at.key(model)) && !isVisible(model) {
+		switch {
+		case !r.sound(at.key(model)):
+		case !isVisible(model):
 			r.fault(at.key(model), "is not a name for a model", "use the upstream's own name, without spaces")
+		case llm.Target{Provider: called, Model: model}.IsHealth():
+			r.fault(at.key(model), "is the name under which health checks go", "remove it")
 		}
 		p.Models[model].check(r, at.key(model))
 	}

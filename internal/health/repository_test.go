@@ -150,7 +150,7 @@ func TestHealthChecksAreNoSample(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
 	probe := ok(alpha, 100)
-	probe.Probe = true
+	probe.Probe = llm.ProbeCall
 	store(t, db, each(probe, ok(beta, 1), ok(gamma, 1))...)
 	for provider, kind := range map[string]string{"beta": "canary", "gamma": "health_check"} {
 		if _, err := db.Exec(t.Context(), "UPDATE telemetry_attempts SET probe = $2 WHERE provider = $1", provider, kind); err != nil {

@@ -90,6 +90,7 @@ const (
 	ReasonStreamError        Reason = "stream_error"
 	ReasonEmptyBody          Reason = "empty_body"
 	ReasonInvalidBody        Reason = "invalid_body"
+	ReasonUnexpectedAnswer   Reason = "unexpected_answer"
 	ReasonOversizedEvent     Reason = "oversized_event"
 	ReasonUpstreamStatus     Reason = "upstream_status"
 	ReasonOverloaded         Reason = "overloaded"

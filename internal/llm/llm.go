@@ -14,8 +14,25 @@ import (
 // telemetry tables and of metrics.
 type Operation string
 
-// OperationChat is a chat completion, streamed or not.
-const OperationChat Operation = "chat"
+const (
+	// OperationChat is a chat completion, streamed or not.
+	OperationChat Operation = "chat"
+
+	// What the gateway asks on its own account, for no caller.
+	OperationCanary      Operation = "canary"       // a small chat, to find out whether a target is well again
+	OperationHealthCheck Operation = "health_check" // whether a provider answers at all
+)
+
+// Own reports whether the gateway asks on its own account.
+func (o Operation) Own() bool { return o == OperationCanary || o == OperationHealthCheck }
+
+// CorrelationID is what all that the gateway asks of a target on its own account
+// has in common, so that it can be found by it.
+func (o Operation) CorrelationID(t Target) string {
+	const longest = 128 // bytes, as of any correlation id
+	id := string(o) + ":" + t.Key()
+	return strings.ToValidUTF8(id[:min(len(id), longest)], "")
+}
 
 // Dialect is the shape of a request and its answer on the wire.
 type Dialect string
@@ -41,6 +58,17 @@ func (t Target) Key() string {
 // targets have their provider: `context/configuration/default`. No provider can
 // have this name.
 const ContextProvider = "context"
+
+// healthModel stands in the place of a model where a provider itself is meant.
+const healthModel = "@health"
+
+// HealthTarget is a provider itself, as its health checks see it.
+func HealthTarget(provider, region string) Target {
+	return Target{Provider: provider, Model: healthModel, Region: region}
+}
+
+// IsHealth reports whether the target is a provider itself.
+func (t Target) IsHealth() bool { return t.Model == healthModel && t.Provider != ContextProvider }
 
 // IsZero reports whether no target is named.
 func (t Target) IsZero() bool { return t == Target{} }

@@ -78,12 +78,22 @@ type Attempt struct {
 
 	CircuitState      string // as the attempt found it; empty when the breaker is off
 	CircuitGeneration uint64
-	Probe             bool
+	Probe             Probe
 
 	Usage    Usage
 	Cost     *decimal.Decimal // USD; nil = no usage or no price
 	Unpriced bool             // usage is known, a price is not
 }
+
+// Probe is for whose sake an attempt was made, where that is not its caller's
+// alone; empty where it is.
+type Probe string
+
+const (
+	ProbeCall        Probe = "probe"        // a call, which also says whether its target is well again
+	ProbeCanary      Probe = "canary"       // a call of ours that says the same
+	ProbeHealthCheck Probe = "health_check" // of a provider itself
+)
 
 // Signals is the scratchpad of one call: middlewares write it, telemetry reads
 // it. It belongs to the goroutine that runs the call.

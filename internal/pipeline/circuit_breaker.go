@@ -117,7 +117,12 @@ func (b *CircuitBreaker) told(key string, call *llm.Call, permit *breaker.Permit
 // admitted writes the circuit as the attempt found it; a breaker that is off
 // has no generation and leaves no trace.
 func admitted(row *llm.Attempt, permit *breaker.Permit) {
-	row.Probe = permit.Probe()
+	if permit.Probe() {
+		row.Probe = llm.ProbeCall
+	}
+	if permit.Canary() {
+		row.Probe = llm.ProbeCanary
+	}
 	if row.CircuitGeneration = permit.Generation(); row.CircuitGeneration != 0 {
 		row.CircuitState = permit.State().String()
 	}

@@ -84,7 +84,7 @@ func TestCircuitBreaker_Disabled_CF_B1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.CircuitState != "" || row.CircuitGeneration != 0 || row.Probe {
+		if row.CircuitState != "" || row.CircuitGeneration != 0 || row.Probe != "" {
 			t.Errorf("row tells of a circuit: %+v", row)
 		}
 	})

@@ -40,7 +40,7 @@ func TestCircuitBreaker_Probe(t *testing.T) {
 				caught(func() { g.calls(1) })
 				row := g.runs.last().Attempts[0]
 
-				if !row.Probe || row.CircuitState != "half_open" || row.CircuitGeneration != 3 {
+				if row.Probe != llm.ProbeCall || row.CircuitState != "half_open" || row.CircuitGeneration != 3 {
 					t.Errorf("row = %+v, want a probe of generation 3", row)
 				}
 				if got := g.u.calls(alpha) - asked; got != 1 {
@@ -71,7 +71,7 @@ func TestCircuitBreaker_ACancelledProbeFreesItsSlot_BRK_03(t *testing.T) {
 		if got := g.circuit().State; got != "half_open" {
 			t.Errorf("state after the cancel = %s, want half_open", got)
 		}
-		if row, err := g.call(); err != nil || !row.Probe {
+		if row, err := g.call(); err != nil || row.Probe != llm.ProbeCall {
 			t.Errorf("next call: probe %v, %v, want a probe that answers", row.Probe, err)
 		}
 		g.wants(circuit{State: "closed"})

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -223,6 +224,13 @@ func (r *records) only(t *testing.T) llm.Run {
 		t.Fatalf("%d runs recorded, want exactly 1", len(r.runs))
 	}
 	return r.runs[0]
+}
+
+// all returns the runs in the order in which they were recorded.
+func (r *records) all() []llm.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.runs)
 }
 
 // last returns the run that was recorded last.

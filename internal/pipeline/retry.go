@@ -75,7 +75,7 @@ func (s *repeats) again(ctx context.Context, call *llm.Call, f *llm.Failure) boo
 func (r Retry) allows(call *llm.Call, f *llm.Failure, retries int) bool {
 	return retries < min(r.Max, maxRetries) &&
 		!call.Signals.Committed &&
-		!call.Signals.Attempt().Probe &&
+		call.Signals.Attempt().Probe == "" &&
 		repeatable(f)
 }
 

@@ -249,7 +249,7 @@ func TestRetry_NotOnAProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		call := newCall()
-		call.Signals.Open(alpha, time.Now()).Probe = true
+		call.Signals.Open(alpha, time.Now()).Probe = llm.ProbeCall
 		got := try(t.Context(), t, call, policies(pipeline.Policy{Retry: patient}), nil, fails(status503, 0), answers(0))
 		if got.Sends != 1 {
 			t.Errorf("sends = %d, want 1", got.Sends)

@@ -23,6 +23,7 @@ const (
 // Filter says which runs to list; a zero field matches everything.
 type Filter struct {
 	From, To      time.Time // started_at, To excluded
+	Operation     string    // empty: every one that callers ask for, none of the gateway's own
 	Outcome       string
 	Class         string
 	Configuration string

@@ -31,7 +31,7 @@ func (r *Repository) List(ctx context.Context, f Filter) (Page, error) {
 	}
 	rows, err := r.queries.ListRuns(ctx, r.db, dbgen.ListRunsParams{
 		FromAt: f.From, ToAt: f.to(), AfterAt: after.at, AfterID: after.id,
-		Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
+		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
 		RowLimit: int32(f.limit() + 1),
 	})
 	if err != nil {
@@ -51,13 +51,26 @@ func (r *Repository) ListCorrelated(ctx context.Context, correlationID string, f
 	rows, err := r.queries.ListCorrelatedRuns(ctx, r.db, dbgen.ListCorrelatedRunsParams{
 		CorrelationID: correlationID,
 		FromAt:        f.From, ToAt: f.to(), AfterAt: after.at, AfterID: after.id,
-		Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
+		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
 		RowLimit: int32(f.limit() + 1),
 	})
 	if err != nil {
 		return Page{}, fmt.Errorf("list runs of a correlation id: %w", postgres.Translate(err))
 	}
 	return page(rows, f.limit()), nil
+}
+
+// LatestOwn returns the latest call that the gateway has made on its own account
+// under a correlation id. Returns ErrNotFound if there is none.
+func (r *Repository) LatestOwn(ctx context.Context, operation, correlationID string) (Run, error) {
+	rows, err := r.queries.ListOwnRuns(ctx, r.db, dbgen.ListOwnRunsParams{CorrelationID: correlationID, Operation: operation, RowLimit: 1})
+	switch {
+	case err != nil:
+		return Run{}, fmt.Errorf("find the latest %s: %w", operation, postgres.Translate(err))
+	case len(rows) == 0:
+		return Run{}, ErrNotFound
+	}
+	return runOf(rows[0]), nil
 }
 
 // Find returns a run and its attempts in their order. Returns ErrNotFound if

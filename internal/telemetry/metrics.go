@@ -18,6 +18,8 @@ import (
 type Known struct {
 	Targets        []llm.Target
 	Helpers        []llm.Target // circuits in front of what is no target
+	Canaries       []llm.Target // those that canaries are sent to
+	HealthChecks   []llm.Target // the providers that are checked themselves; helpers, too
 	Configurations []KnownConfiguration
 	Credentials    map[string]int // how many a provider has, by its name, where it has several
 	Direct         bool           // targets may be called by name, without a configuration
@@ -52,6 +54,8 @@ type Metrics struct {
 	fallbacks       *prometheus.CounterVec
 	tokens          *prometheus.CounterVec
 	cost            *prometheus.CounterVec
+	ownCalls        *prometheus.CounterVec
+	ownCost         *prometheus.CounterVec
 	build           *prometheus.GaugeVec
 	reloads         reloads
 
@@ -98,6 +102,10 @@ func NewMetrics(reg prometheus.Registerer, known Known, log *slog.Logger) *Metri
 			"configuration", "provider", "model", "direction"),
 		cost: f.counter("cost_usd_total", "Cost of all attempts that have a price.",
 			"configuration", "provider", "model", "direction"),
+		ownCalls: f.counter("own_calls_total", "Calls that the gateway made on its own account, which are in no other family of calls.",
+			"operation", "provider", "model", "region", "outcome"),
+		ownCost: f.counter("own_cost_usd_total", "Cost of the gateway's own calls that have a price.",
+			"operation", "provider", "model", "region"),
 		build:   f.gauge("build_info", "Always 1; the labels say what runs.", "version", "commit", "go_version"),
 		reloads: newReloads(f),
 		scraped: newScraped(),
@@ -117,10 +125,11 @@ func (m *Metrics) Learn(known Known) {
 	h := m.resolve(known)
 	targets := slices.Collect(maps.Keys(h.targets))
 	m.handles.Store(h)
+	asked := slices.Concat(targets, known.HealthChecks)
 	m.scraped.targets.Store(&targets)
 	m.scraped.helpers.Store(&known.Helpers)
 	m.alarms.end(func(key alarmKey) bool {
-		return !slices.Contains(targets, key.target) || key.credential > known.Credentials[key.target.Provider]
+		return !slices.Contains(asked, key.target) || key.credential > known.Credentials[key.target.Provider]
 	})
 }
 

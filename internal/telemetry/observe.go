@@ -23,6 +23,10 @@ func (m *Metrics) Lost(runID uuid.UUID, panicked any, stack []byte) {
 // observe runs on the call's own goroutine, so that metrics stay whole when
 // rows are dropped.
 func (m *Metrics) observe(run *llm.Run) {
+	if run.Operation.Own() {
+		m.observeOwn(run)
+		return
+	}
 	h := m.handles.Load()
 	request := m.requestOf(h, run)
 	request.count.Inc()

@@ -169,7 +169,7 @@ func attemptColumns(runs []*llm.Run) dbgen.InsertAttemptsParams {
 			c.Retries = append(c.Retries, int32(a.Retries))
 			c.CircuitState = append(c.CircuitState, a.CircuitState)
 			c.CircuitGeneration = append(c.CircuitGeneration, generationOrNull(a))
-			c.Probe = append(c.Probe, probe(a))
+			c.Probe = append(c.Probe, string(a.Probe))
 			c.InputTokens = append(c.InputTokens, countOrNull(a.Usage.Input))
 			c.CachedTokens = append(c.CachedTokens, countOrNull(a.Usage.Cached))
 			c.CacheWriteTokens = append(c.CacheWriteTokens, countOrNull(a.Usage.CacheWrite))

@@ -62,7 +62,7 @@ func TestEveryColumnOfARunIsStored(t *testing.T) {
 		Target: alpha, StartedAt: noon, FinishedAt: noon.Add(100 * time.Millisecond),
 		Outcome: llm.OutcomeFailure, FailureClass: llm.ClassServerError, FailureReason: llm.ReasonUpstreamStatus,
 		UpstreamStatus: 503, Reached: true, Latency: ptr(99 * time.Millisecond), Retries: 1,
-		CircuitState: "half_open", CircuitGeneration: 3, Probe: true,
+		CircuitState: "half_open", CircuitGeneration: 3, Probe: llm.ProbeCall,
 		Usage: llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(5), Estimated: true}, Cost: ptr(decimal.RequireFromString("0.0000000001")),
 	}
 	second := run.Attempts[0]

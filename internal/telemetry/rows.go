@@ -103,13 +103,6 @@ func generationOrNull(a *llm.Attempt) int64 {
 	return int64(a.CircuitGeneration)
 }
 
-func probe(a *llm.Attempt) string {
-	if a.Probe {
-		return "probe"
-	}
-	return ""
-}
-
 // openForOrNull is NULL for a transition that opened nothing.
 func openForOrNull(d time.Duration) int64 {
 	if d <= 0 {

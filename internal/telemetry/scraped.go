@@ -29,7 +29,7 @@ func (m *Metrics) readQueue(length func() int) { m.scraped.queue.Store(&length) 
 // scraped collects the families that are read at each scrape.
 type scraped struct {
 	targets atomic.Pointer[[]llm.Target]
-	helpers atomic.Pointer[[]llm.Target] // which have circuits, and neither health nor alarms
+	helpers atomic.Pointer[[]llm.Target] // which have circuits, and no health
 	sources atomic.Pointer[Sources]
 	queue   atomic.Pointer[func() int]
 	alarms  func() []Alarm

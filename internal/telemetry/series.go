@@ -76,6 +76,12 @@ func (m *Metrics) resolve(known Known) *handles {
 	for _, helper := range known.Helpers {
 		m.resolveTransitions(helper)
 	}
+	for _, target := range known.Canaries {
+		m.resolveOwn(llm.OperationCanary, target)
+	}
+	for _, provider := range known.HealthChecks {
+		m.resolveOwn(llm.OperationHealthCheck, provider)
+	}
 	for _, configuration := range known.Configurations {
 		m.resolveConfiguration(h, configuration)
 	}
@@ -214,6 +220,11 @@ func knownTransitions() []transition {
 		transition{breaker.Closed, breaker.Open, breaker.ReasonSlowRate},
 		transition{breaker.Closed, breaker.Open, breaker.ReasonRetryAfter},
 		transition{breaker.Open, breaker.HalfOpen, breaker.ReasonHalfOpen},
+		transition{breaker.Open, breaker.HalfOpen, breaker.ReasonCanary},
+		transition{breaker.HalfOpen, breaker.HalfOpen, breaker.ReasonCanarySuccess},
+		transition{breaker.HalfOpen, breaker.HalfOpen, breaker.ReasonCanaryUnable},
+		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonCanaryFailure},
+		transition{breaker.HalfOpen, breaker.Closed, breaker.ReasonCanarySuccess},
 		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonRetryAfter},
 		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeFailure},
 		transition{breaker.HalfOpen, breaker.Open, breaker.ReasonProbeLost},

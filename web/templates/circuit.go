@@ -35,6 +35,17 @@ type Action struct {
 type History struct {
 	Trouble string // why it cannot be shown; empty when it can
 	Rows    []Change
+	Own     OwnCall
+}
+
+// OwnCall is a call that the gateway made on its own account.
+type OwnCall struct {
+	Called  string // what it is called; empty: there is none to show
+	At      Moment
+	Outcome Mark
+	Why     string // it failed
+	Latency string
+	URL     string
 }
 
 // Change is one transition.
@@ -43,6 +54,14 @@ type Change struct {
 	From, To Mark
 	Why      string
 	By       string
+}
+
+// how is what is said of it beside its outcome.
+func (o OwnCall) how() string {
+	if o.Why == "" {
+		return "after " + o.Latency + ", "
+	}
+	return "by " + o.Why + ", after " + o.Latency + ", "
 }
 
 // CommandPage asks what a command still needs, and whether it is meant.

@@ -231,15 +231,16 @@ SELECT run_id, started_at, finished_at, correlation_id, trace_id, api_key_id, op
 WHERE r.correlation_id = $1
   AND r.started_at >= $2 AND r.started_at < $3
   AND (r.started_at, r.run_id) > ($4::timestamptz, $5::uuid)
-  AND ($6::text = '' OR r.outcome = $6)
-  AND ($7::text = '' OR r.failure_class = $7)
-  AND ($8::text = '' OR r.configuration = $8)
-  AND ($9::text = '' OR EXISTS (
+  AND (r.operation = $6::text OR $6 = '' AND r.operation NOT IN ('canary', 'health_check'))
+  AND ($7::text = '' OR r.outcome = $7)
+  AND ($8::text = '' OR r.failure_class = $8)
+  AND ($9::text = '' OR r.configuration = $9)
+  AND ($10::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
-        WHERE a.run_id = r.run_id AND a.provider = $9
+        WHERE a.run_id = r.run_id AND a.provider = $10
           AND a.started_at BETWEEN r.started_at - interval '1 hour' AND r.finished_at + interval '1 hour'))
 ORDER BY r.started_at, r.run_id
-LIMIT $10
+LIMIT $11
 `
 
 type ListCorrelatedRunsParams struct {
@@ -248,6 +249,7 @@ type ListCorrelatedRunsParams struct {
 	ToAt          time.Time
 	AfterAt       time.Time
 	AfterID       uuid.UUID
+	Operation     string
 	Outcome       string
 	FailureClass  string
 	Configuration string
@@ -263,6 +265,7 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 		arg.ToAt,
 		arg.AfterAt,
 		arg.AfterID,
+		arg.Operation,
 		arg.Outcome,
 		arg.FailureClass,
 		arg.Configuration,
@@ -323,20 +326,93 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 	return items, nil
 }
 
+const listOwnRuns = `-- name: ListOwnRuns :many
+
+SELECT run_id, started_at, finished_at, correlation_id, trace_id, api_key_id, operation, dialect, configuration, requested_model, served_provider, served_model, served_region, outcome, failure_class, failure_reason, http_status, latency_ms, overhead_us, ttft_ms, streamed, cache_hit, idempotent_replay, degraded, attempts, fallbacks, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, usage_estimated, usage_anomaly, cost_usd, unpriced FROM telemetry_runs
+WHERE correlation_id = $1 AND operation = $2
+ORDER BY started_at DESC
+LIMIT $3
+`
+
+type ListOwnRunsParams struct {
+	CorrelationID string
+	Operation     string
+	RowLimit      int32
+}
+
+// The latest calls that the gateway has made under a correlation id, newest
+// first.
+func (q *Queries) ListOwnRuns(ctx context.Context, db DBTX, arg ListOwnRunsParams) ([]TelemetryRun, error) {
+	rows, err := db.Query(ctx, listOwnRuns, arg.CorrelationID, arg.Operation, arg.RowLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TelemetryRun
+	for rows.Next() {
+		var i TelemetryRun
+		if err := rows.Scan(
+			&i.RunID,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.CorrelationID,
+			&i.TraceID,
+			&i.APIKeyID,
+			&i.Operation,
+			&i.Dialect,
+			&i.Configuration,
+			&i.RequestedModel,
+			&i.ServedProvider,
+			&i.ServedModel,
+			&i.ServedRegion,
+			&i.Outcome,
+			&i.FailureClass,
+			&i.FailureReason,
+			&i.HTTPStatus,
+			&i.LatencyMs,
+			&i.OverheadUs,
+			&i.TTFTMs,
+			&i.Streamed,
+			&i.CacheHit,
+			&i.IdempotentReplay,
+			&i.Degraded,
+			&i.Attempts,
+			&i.Fallbacks,
+			&i.InputTokens,
+			&i.CachedTokens,
+			&i.CacheWriteTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
+			&i.UsageEstimated,
+			&i.UsageAnomaly,
+			&i.CostUSD,
+			&i.Unpriced,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRuns = `-- name: ListRuns :many
 
 SELECT run_id, started_at, finished_at, correlation_id, trace_id, api_key_id, operation, dialect, configuration, requested_model, served_provider, served_model, served_region, outcome, failure_class, failure_reason, http_status, latency_ms, overhead_us, ttft_ms, streamed, cache_hit, idempotent_replay, degraded, attempts, fallbacks, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, usage_estimated, usage_anomaly, cost_usd, unpriced FROM telemetry_runs r
 WHERE r.started_at >= $1 AND r.started_at < $2
   AND (r.started_at, r.run_id) < ($3::timestamptz, $4::uuid)
-  AND ($5::text = '' OR r.outcome = $5)
-  AND ($6::text = '' OR r.failure_class = $6)
-  AND ($7::text = '' OR r.configuration = $7)
-  AND ($8::text = '' OR EXISTS (
+  AND (r.operation = $5::text OR $5 = '' AND r.operation NOT IN ('canary', 'health_check'))
+  AND ($6::text = '' OR r.outcome = $6)
+  AND ($7::text = '' OR r.failure_class = $7)
+  AND ($8::text = '' OR r.configuration = $8)
+  AND ($9::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
-        WHERE a.run_id = r.run_id AND a.provider = $8
+        WHERE a.run_id = r.run_id AND a.provider = $9
           AND a.started_at BETWEEN r.started_at - interval '1 hour' AND r.finished_at + interval '1 hour'))
 ORDER BY r.started_at DESC, r.run_id DESC
-LIMIT $9
+LIMIT $10
 `
 
 type ListRunsParams struct {
@@ -344,6 +420,7 @@ type ListRunsParams struct {
 	ToAt          time.Time
 	AfterAt       time.Time
 	AfterID       uuid.UUID
+	Operation     string
 	Outcome       string
 	FailureClass  string
 	Configuration string
@@ -352,13 +429,15 @@ type ListRunsParams struct {
 }
 
 // Newest first, after a cursor; ” matches everything. A provider matches when
-// it was asked or refused at all, not only when it answered.
+// it was asked or refused at all, not only when it answered. What the gateway
+// asks on its own account is listed only where it is asked for.
 func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]TelemetryRun, error) {
 	rows, err := db.Query(ctx, listRuns,
 		arg.FromAt,
 		arg.ToAt,
 		arg.AfterAt,
 		arg.AfterID,
+		arg.Operation,
 		arg.Outcome,
 		arg.FailureClass,
 		arg.Configuration,

@@ -32,12 +32,14 @@ type Config struct {
 	BaseURL   string            // up to and with the version, as in https://host/v1
 	Keys      *provider.Keys    // nil = none is sent
 	Timeouts  llm.Timeouts      // where the call does not set its own
+	Health    string            // under BaseURL: what a health check gets
 	Transport http.RoundTripper // nil = one of provider.NewTransport
 }
 
 // Client is one server.
 type Client struct {
 	endpoint *url.URL
+	health   *url.URL
 	keys     *provider.Keys
 	plain    []http.Header // by key, of a request that is no stream
 	streamed []http.Header // by key
@@ -51,6 +53,10 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	health, err := under(base, cfg.Health)
+	if err != nil {
+		return nil, err
+	}
 	transport := cfg.Transport
 	if transport == nil {
 		transport = provider.NewTransport()
@@ -61,6 +67,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		endpoint: base.JoinPath("chat", "completions"),
+		health:   health,
 		keys:     keys,
 		upstream: provider.NewUpstream(transport, cfg.Timeouts, keys.Texts()),
 		readers:  sync.Pool{New: func() any { return sse.NewReader(nil) }},
@@ -123,6 +130,9 @@ func (c *Client) send(ctx context.Context, call *llm.Call, emit llm.Emit, key in
 	x := c.upstream.Begin(ctx, call)
 	defer x.End()
 
+	if call.Operation == llm.OperationHealthCheck {
+		return c.check(x, key)
+	}
 	resp, err := x.Do(c.request(call, key))
 	switch {
 	case err != nil:

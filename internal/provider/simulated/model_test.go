@@ -49,6 +49,23 @@ func TestTheSwitch(t *testing.T) {
 	providertest.Equal(t, "state after a refused one", down, model.Get())
 }
 
+// Whether a simulated provider is there follows the switch as calls do.
+func TestTheSwitchIsSeenByHealthChecks(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[simulated.Mode]int{simulated.ModeOK: 0, simulated.ModeError: 503, simulated.ModeRateLimit: 429} {
+		model := simulated.NewModel(simulated.State{Mode: mode, Status: 503})
+		call := &llm.Call{Operation: llm.OperationHealthCheck, Target: llm.HealthTarget("alpha", "r1"), Signals: &llm.Signals{}}
+		_, err := open(t, model, llm.Timeouts{}).Send(t.Context(), call, nil)
+		got := 0
+		if f := llm.AsFailure(err); f != nil {
+			got = f.Status
+		}
+		if got != want {
+			t.Errorf("mode %s: status of the failure %d, want %d", mode, got, want)
+		}
+	}
+}
+
 func TestRateLimitMode(t *testing.T) {
 	t.Parallel()
 	model := simulated.NewModel(simulated.State{Mode: simulated.ModeRateLimit, Status: 503, RetryAfter: 30 * time.Second})
