@@ -121,7 +121,7 @@ func (c *circuit) acquireLocally(p *Permit, in instant) error {
 // verdict settles a probe whose call goes on. The call is counted when it ends.
 func (c *circuit) verdict(cl claim, k Kind) Settlement {
 	if c.shares() {
-		if s, ok := c.settleShared(cl, Outcome{Kind: k}); ok {
+		if s, _, ok := c.settleShared(cl, Outcome{Kind: k}); ok {
 			return s
 		}
 	}
@@ -146,10 +146,10 @@ func (c *circuit) within(cl claim, d time.Duration) {
 // settle is the slow path of Permit.Done.
 func (c *circuit) settle(cl claim, o Outcome) Settlement {
 	if cl.probe && c.shares() {
-		if s, ok := c.settleShared(cl, o); ok {
+		if s, verdict, ok := c.settleShared(cl, o); ok {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.count(cl, s, o.Kind)
+			c.count(cl, s, verdict)
 			return s
 		}
 	}
@@ -198,8 +198,12 @@ func (c *circuit) settleLocked(cl claim, o Outcome, in instant) Settlement {
 		o = Outcome{Kind: Neutral} // gives a probe's slot back, counts nothing
 	}
 	c.catchUp(in)
+	verdict := o.Kind
+	if cl.probe && cl.slow(o, in) {
+		verdict = Failure // R34
+	}
 	s, t := c.machine.settle(cl, o, in)
-	c.count(cl, s, o.Kind)
+	c.count(cl, s, verdict)
 	c.apply(t)
 	if s == Applied && o.Kind == Success {
 		c.openTab(in)

@@ -204,7 +204,7 @@ local function finish(code)
   elseif dirty then
     read = write()
   end
-  if moved then call('PUBLISH', 'cb:hints', key) end
+  if moved then redis.pcall('PUBLISH', 'cb:hints', key) end
   return { code, format('%.0f', now), read, told }
 end
 

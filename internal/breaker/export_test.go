@@ -64,3 +64,6 @@ func Ask(r *Registry) {
 	}
 	r.replica.flush(false)
 }
+
+// RecordKey is where the store keeps a circuit.
+func RecordKey(key string) string { return recordKey(groupOf(key), key) }

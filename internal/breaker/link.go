@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +46,9 @@ type link struct {
 	// makes them, and tells of them; if it cannot, they are told of as they are.
 	ahead   []*transition
 	alone   bool          // transitions were told of that the store has not made
+	seen    time.Duration // when it was
+	saidAt  time.Duration // when the command was given
+	doubts  []uint64      // steps whose answers are lost
 	owed    []*verdict    // of probes, that it could not be told
 	command *Command      // the last, that it could not be told
 	flight  *flight       // the call that is asking for a probe
@@ -98,6 +102,9 @@ func (c *circuit) bind() {
 	c.link = link{fresh: c.machine.eventful()}
 	c.packed.Store(new(c.settings.pack()))
 	c.machine.unsent = &delta{generation: c.machine.generation, keep: c.settings.Window.Calls}
+	if c.machine.state.operated() {
+		c.link.command, c.link.saidAt = c.machine.saidAgain(s.registry.now()), s.registry.now()
+	}
 	s.ask(c)
 	signal(s.wake)
 }
@@ -195,6 +202,9 @@ func (c *circuit) delivered(l letter, a answer) {
 	if l.news > 0 && a.code == codeStale {
 		c.tally.stale.Add(l.news)
 	}
+	if l.said != nil {
+		a.transitions = nil // they were told of when it was given
+	}
 	c.absorb(a)
 }
 
@@ -203,11 +213,15 @@ func (c *circuit) delivered(l letter, a answer) {
 func (c *circuit) undelivered(l letter) {
 	c.lock(instant{})
 	defer c.mu.Unlock()
+	c.link.doubt(l.run)
 	if l.owed != nil {
 		c.link.owed = append(c.link.owed, l.owed)
 	}
 	if l.said != nil && c.link.command == nil {
 		c.link.command = l.said
+	}
+	if l.owed != nil || l.said != nil {
+		c.registry.replica.enqueue(c)
 	}
 	c.onOurOwn()
 }
@@ -232,7 +246,10 @@ func (c *circuit) absorb(a answer) {
 	case c.mode == Local:
 	case a.record == nil:
 		c.lost(in)
-	case a.record.birth == l.birth && a.record.version < l.version: // overtaken by a later answer
+	case a.record.birth == l.birth && a.record.version < l.version && a.sent < l.seen:
+		// It was overtaken by a later answer. One that was asked for since then says
+		// that the store has forgotten, and how the circuit is.
+	case l.command != nil: // it does not know yet what a person has said
 	case a.record.near > 0 && a.record.state == Closed && len(l.ahead) > 0:
 		// It is nearly what was found here; the store decides in a moment.
 		c.registry.replica.hurry(c)
@@ -266,7 +283,10 @@ func (c *circuit) take(r *record, in instant) {
 	was, next := &c.machine, r.machine
 	next.clamp(in)
 	next.inherit(was, c.link.birth == 0)
+	ahead := c.link.ahead
+	c.link.seen = in.now
 	c.link.version, c.link.birth, c.link.ahead, c.link.fresh = r.version, r.birth, nil, false
+	c.tellLost(&next, ahead)
 	c.rejoin(next.state, in)
 	woken := next.state == HalfOpen && was.state != HalfOpen
 	*was = next
@@ -280,6 +300,39 @@ func (c *circuit) take(r *record, in instant) {
 	if woken {
 		signal(c.registry.wake)
 	}
+}
+
+// doubt remembers a step whose answer is lost by the number that it has put into
+// the generation that it may have begun.
+func (l *link) doubt(run cache.Run) {
+	random, _ := strconv.ParseUint(run.Args[3], 10, 64)
+	l.doubts = append(l.doubts[max(0, len(l.doubts)-maxDoubts+1):], random)
+}
+
+// maxDoubts is how many of them are remembered.
+const maxDoubts = 8
+
+// tellLost tells of the transition that led to what the store shows, if a step of
+// this replica made it whose answer was lost: nobody else does. The caller holds
+// mu.
+func (c *circuit) tellLost(next *machine, ahead []*transition) {
+	was := &c.machine
+	if next.generation == was.generation || !slices.Contains(c.link.doubts, next.generation%1024) {
+		return
+	}
+	c.link.doubts = nil
+	t := &transition{from: was.state, to: next.state, reason: next.reason, cause: next.cause, openFor: next.openFor}
+	if n := len(ahead); n > 0 && ahead[n-1].to == next.state {
+		t = ahead[n-1]
+	} else if next.state == was.state {
+		return // it was told of when it was made here
+	}
+	if next.state == Open {
+		t.counts = next.opened
+	}
+	t.generation = next.generation
+	c.registry.tell(c.key, t)
+	c.link.alone = false
 }
 
 // rejoin tells of the way back from what this replica had told alone.
@@ -342,7 +395,7 @@ func (c *circuit) lost(in instant) {
 		c.found(in)
 	case m.state == Closed, len(c.link.ahead) > 0:
 	case m.state.operated():
-		c.link.command = m.saidAgain(in.now)
+		c.link.command, c.link.saidAt = m.saidAgain(in.now), in.now
 		c.registry.replica.enqueue(c)
 	default:
 		c.rejoin(Closed, in)

@@ -130,6 +130,7 @@ type answer struct {
 	code        string
 	record      *record       // nil: there is none
 	transitions []*transition // that this step made, and others should hear of
+	sent        time.Duration
 	err         error
 }
 
@@ -147,8 +148,16 @@ func (s *replica) step(c *circuit, name string, args ...string) cache.Run {
 }
 
 // one runs a step that a call waits for.
-func (s *replica) one(run cache.Run) answer {
-	return s.run([]cache.Run{run}, s.timeout*2/5)[0]
+func (s *replica) one(c *circuit, run cache.Run) answer { return s.oneWithin(c, run, s.timeout*2/5) }
+
+func (s *replica) oneWithin(c *circuit, run cache.Run, timeout time.Duration) answer {
+	a := s.run([]cache.Run{run}, timeout)[0]
+	if a.err != nil {
+		c.mu.Lock()
+		c.link.doubt(run)
+		c.mu.Unlock()
+	}
+	return a
 }
 
 // run asks the store. Every answer that does not come is a miss.
@@ -173,7 +182,7 @@ func (s *replica) run(runs []cache.Run, timeout time.Duration) []answer {
 
 // read understands what the script answers.
 func read(result cache.Result, sent time.Duration) answer {
-	a := answer{err: result.Err}
+	a := answer{sent: sent, err: result.Err}
 	if a.err != nil {
 		return a
 	}

@@ -98,6 +98,10 @@ func (g *rig) remake(change func(*breaker.Config)) {
 const storeEpoch = 3_333_334 * 540_000_000
 
 func (g *rig) advance(d time.Duration) { g.now.Add(int64(d)) }
+func (g *rig) elapsed() time.Duration  { return time.Duration(g.now.Load()) }
+
+// quiet is how long a replica that was refused a probe does not ask again.
+const quiet = 50 * time.Millisecond
 
 func (g *rig) snapshot() breaker.Snapshot {
 	g.t.Helper()

@@ -8,6 +8,9 @@ import (
 // errNoCanary says that another replica sends one, or that none is wanted.
 var errNoCanary = errors.New("no canary is wanted")
 
+// commandTimeouts is how many time-outs of the store a command waits for it.
+const commandTimeouts = 4
+
 // quietFor is how long a replica that was refused a probe does not ask again.
 const quietFor = 50 * time.Millisecond
 
@@ -73,9 +76,13 @@ func (c *circuit) askForProbe(p *Permit, canary bool) error {
 	var name packer
 	name.numbers(float64(lease), float64(bit(canary)))
 	s := c.registry.replica
-	a := s.one(s.step(c, stepAcquire, string(name)))
+	a := s.one(c, s.step(c, stepAcquire, string(name)))
 	if a.err != nil {
-		return c.acquireLocally(p, instant{lease: lease, canary: canary}) // under the same name, should it have been granted
+		err := c.acquireLocally(p, instant{lease: lease, canary: canary}) // under the same name, should it have been granted
+		if p.lease != lease {
+			c.owe(&verdict{claim: claim{probe: true, lease: lease}, until: later(s.registry.now(), c.leaseTime())}) // nobody holds it
+		}
+		return err
 	}
 	c.absorb(a)
 	if canary && a.code != codeProbe {
@@ -125,31 +132,31 @@ func (c *circuit) refuseNow(p *Permit) error {
 // settleShared tells the store the verdict of a probe. It returns false when the
 // verdict counts here only: the store cannot be told now, or the probe goes on as
 // an ordinary call.
-func (c *circuit) settleShared(cl claim, o Outcome) (Settlement, bool) {
+func (c *circuit) settleShared(cl claim, o Outcome) (settled Settlement, verdictKind Kind, told bool) {
 	if cl.early && !c.probing(cl) {
-		return 0, false
+		return 0, o.Kind, false
 	}
 	o = c.judged(cl, o)
 	if cl.early && o.Kind != Failure && o.OpenFor == 0 {
-		return Applied, true // has been told
+		return Applied, o.Kind, true // has been told
 	}
 	if cl.own {
 		cl.generation = 0 // if the store has given it, it knows by which
 	}
 	v := &verdict{claim: cl, o: o, until: later(c.registry.now(), c.leaseTime())}
 	s := c.registry.replica
-	a := s.one(s.step(c, stepSettle, v.pack()...))
+	a := s.one(c, s.step(c, stepSettle, v.pack()...))
 	if a.err != nil {
 		if !cl.early { // to recant twice would be once too often
 			c.owe(v)
 		}
-		return 0, false
+		return 0, o.Kind, false
 	}
 	c.absorb(a)
 	c.mu.Lock()
 	c.link.quiet = 0 // there may be a place again
 	c.mu.Unlock()
-	return map[string]Settlement{codeApplied: Applied, codeStale: Stale, codeExpired: Expired}[a.code], true
+	return map[string]Settlement{codeApplied: Applied, codeStale: Stale, codeExpired: Expired}[a.code], o.Kind, true
 }
 
 // probing reports whether the episode of a probe goes on.
@@ -218,36 +225,40 @@ func (c *circuit) sayLater(cmd Command) {
 	if c.mode == Local {
 		return
 	}
-	cmd.Reassert = true
-	c.link.command = &cmd
+	c.link.command, c.link.saidAt = &cmd, c.registry.now()
 	c.registry.replica.enqueue(c)
 }
 
-// unsaid takes the word that the store was not told: a state for as long as it
-// still lasts, and none once its time is up. The caller holds mu.
+// unsaid takes the word that the store was not told, for as long as it lasts
+// still. The caller holds mu.
 func (c *circuit) unsaid(now time.Duration) *Command {
-	cmd := c.link.command
-	c.link.command = nil
-	switch m := &c.machine; {
-	case cmd == nil:
+	said := c.link.command
+	if said == nil {
 		return nil
-	case m.state.operated():
-		return m.saidAgain(now)
-	case cmd.Action.state().operated():
-		return nil
-	default:
-		return cmd
 	}
+	c.link.command = nil
+	cmd := *said
+	if cmd.For > 0 {
+		cmd.For -= elapsed(now, c.link.saidAt)
+		if cmd.For <= 0 {
+			return nil
+		}
+		c.link.saidAt = now
+	}
+	return &cmd
 }
 
 // commandShared sends a person's word to the store. It returns false when the
 // store cannot be told now.
 func (c *circuit) commandShared(cmd Command) (bool, error) {
 	s := c.registry.replica
-	a := s.one(s.step(c, stepCommand, cmd.pack()...))
+	a := s.oneWithin(c, s.step(c, stepCommand, cmd.pack()...), commandTimeouts*s.timeout) // a person can wait
 	if a.err != nil {
 		return false, nil
 	}
+	c.mu.Lock()
+	c.link.command = nil // what was said before holds no more
+	c.mu.Unlock()
 	c.absorb(a)
 	if a.code == codeIllegal {
 		return true, &IllegalTransition{Key: c.key, From: c.look().state(), To: cmd.Action.state()}
