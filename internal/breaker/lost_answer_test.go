@@ -108,7 +108,7 @@ func TestStoreThatHasForgottenIsBelieved(t *testing.T) {
 	if err := memory.Set(t.Context(), breaker.RecordKey(key), older, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	g.play("+1s !close closed F F F open +1s x")
+	g.play("+1s !close closed F F open +1s x") // it remembers one failure
 	if err := memory.Set(t.Context(), breaker.RecordKey(key), older, time.Hour); err != nil {
 		t.Fatal(err)
 	}
