@@ -64,41 +64,61 @@ func crossing(t *testing.T, what string, calls int, happen func(), nodes ...*app
 		return took[int(share*float64(len(took)-1))].Round(time.Microsecond)
 	}
 	t.Logf("%s: %d calls, median %v, 99%% within %v, longest %v", what, len(took), at(0.5), at(0.99), at(1))
-	// Nobody waits longer than a step of the store may take; the rest is a busy
-	// machine, which some calls meet.
-	if at(0.5) > 150*time.Millisecond || at(1) > 3*time.Second {
+	// Four clients at once, and whatever else the machine does: what the cache
+	// adds is measured elsewhere, here nobody hangs.
+	if at(0.5) > 2*time.Second || at(1) > 15*time.Second {
 		t.Errorf("%s: half of the calls took over %v, the longest %v", what, at(0.5), at(1))
 	}
 }
 
 func TestCallsAreServedWhateverHappensToTheCache(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]struct{ leave, comeBack func(*redistest.Server) }{
-		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
-		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+	for name, away := range map[string]struct {
+		leave, comeBack func(*redistest.Server)
+		section         func(*redistest.Server) string
+	}{
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart, onCache},
+		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw, impatient},
 	} {
 		for _, store := range []string{"cached", "strict"} {
 			t.Run(name+" "+store, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				a := apptest.NewUpstream(t, apptest.OK())
-				nodes := fleet(t, 2, apptest.OneTarget(a, sharing(store), quick(server)))
+				nodes := fleet(t, 2, apptest.OneTarget(a, sharing(store), away.section(server)))
 				awaitAll := func(degraded bool) {
 					for _, g := range nodes {
 						awaitShared(t, g, degraded)
 					}
 				}
-				crossing(t, "there", 500, func() { awaitAll(false) }, nodes...)
+				crossing(t, "there", 20, func() { awaitAll(false) }, nodes...)
 				crossing(t, "on its way out", 20, func() { away.leave(server); awaitAll(true) }, nodes...)
 				crossing(t, "away", 500, func() {}, nodes...)
 				crossing(t, "on its way back", 20, func() { away.comeBack(server); awaitAll(false) }, nodes...)
 				for _, g := range nodes {
-					equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+					saidInTurns(t, g, name == "killed")
 					untroubled(t, g, circuitA)
 				}
 				nodes[0].CircuitEvents(t, 0)
 			})
 		}
+	}
+}
+
+// saidInTurns checks that the log tells of the end of the cache and of its
+// return, and not of every call: once each, unless it was given up also for a
+// busy machine.
+func saidInTurns(t *testing.T, g *apptest.Gateway, once bool) {
+	t.Helper()
+	lines := cacheLines(g)
+	for i, line := range lines {
+		if want := []string{"cache is away", "cache is back"}[i%2]; line != want {
+			t.Errorf("lines about the cache: %v", lines)
+			return
+		}
+	}
+	if len(lines) < 2 || once && len(lines) > 2 || len(lines) > 20 {
+		t.Errorf("%d lines about the cache: %v", len(lines), lines)
 	}
 }
 
@@ -143,7 +163,8 @@ func TestCallsAreServedWithNothingThere(t *testing.T) {
 	server := redistest.Start(t)
 	link := apptest.NewLink(t, postgrestest.URL(t))
 	a := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.StartWith(t, apptest.OneTarget(a, quick(server), "health: {refresh: 100ms}"), link.URL)
+	g := apptest.StartWith(t, apptest.OneTarget(a, onCache(server), "health: {refresh: 100ms}"), link.URL)
+	plain := apptest.Start(t, apptest.OneTarget(apptest.NewUpstream(t, apptest.OK())))
 	served(t, g.Post(t, apptest.ChatBody), circuitA)
 	g.Runs(t, 1)
 
@@ -152,7 +173,7 @@ func TestCallsAreServedWithNothingThere(t *testing.T) {
 	g.AwaitMetric(t, "breakwater_shared_state_degraded", "1")
 	g.AwaitMetric(t, "breakwater_database_degraded", "1")
 	equal(t, "readiness", apptest.Get(t, g.URL+"/readyz").Body, `{"status":"ready","degraded":["database","cache"]}`+"\n")
-	servedSoon(t, g, 50)
+	servedSoon(t, g, plain, 50)
 	a.SetScript(apptest.Status(500))
 	for range 5 {
 		g.Post(t, apptest.ChatBody)
@@ -170,12 +191,14 @@ func TestAGatewayStartsWithNothingThere(t *testing.T) {
 	link := apptest.NewLink(t, postgrestest.EmptyURL(t))
 	link.Cut()
 	a := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.StartWith(t, apptest.OneTarget(a, quick(server)), link.URL)
-	servedSoon(t, g, 20)
+	g := apptest.StartWith(t, apptest.OneTarget(a, onCache(server)), link.URL)
+	plain := apptest.Start(t, apptest.OneTarget(a))
+	servedSoon(t, g, plain, 20)
 	server.Restart()
 	served(t, g.Post(t, apptest.ChatBody), circuitA)
 	record(t, server)
 	link.Mend()
+	g.AwaitMetric(t, "breakwater_database_degraded", "0")
 	g.Runs(t, 21)
 }
 

@@ -78,7 +78,7 @@ func TestAnotherCacheNeedsARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a := apptest.NewUpstream(t, apptest.OK())
-	g := apptest.Start(t, apptest.OneTarget(a, quick(server)))
+	g := apptest.Start(t, apptest.OneTarget(a, onCache(server)))
 	awaitShared(t, g, false)
 
 	for _, elsewhere := range []string{"", `cache: {url: "redis://127.0.0.1:1"}`} {

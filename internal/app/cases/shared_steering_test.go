@@ -13,7 +13,7 @@ import (
 
 // followed is how soon a gateway learns from the database what was decided at
 // another, on a busy machine.
-const followed = 10 * time.Second
+const followed = 20 * time.Second
 
 // lastlyForcedOpen checks that no gateway lets a call of A through, in a row of
 // calls that outlasts what the gateways do by themselves.
@@ -113,15 +113,18 @@ func TestADecisionIsFollowedThroughTheDatabaseAlone(t *testing.T) {
 
 func TestADecisionMadeWithoutTheCacheHoldsWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]struct{ leave, comeBack func(*redistest.Server) }{
-		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
-		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw},
+	for name, away := range map[string]struct {
+		leave, comeBack func(*redistest.Server)
+		section         func(*redistest.Server) string
+	}{
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart, onCache},
+		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Thaw, impatient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			a := apptest.NewUpstream(t, apptest.OK())
-			nodes := fleet(t, 2, apptest.OneTarget(a, quick(server)))
+			nodes := fleet(t, 2, apptest.OneTarget(a, away.section(server)))
 			one, two := nodes[0], nodes[1]
 			gone := func(decide func()) {
 				t.Helper()
@@ -211,7 +214,7 @@ func TestADecisionWithNothingThereHoldsWhereItWasMade(t *testing.T) {
 	url := postgrestest.URL(t)
 	link := apptest.NewLink(t, url)
 	server := redistest.Start(t)
-	text := apptest.OneTarget(a, quick(server))
+	text := apptest.OneTarget(a, onCache(server))
 	one, two := apptest.StartWith(t, text, link.URL), apptest.StartWith(t, text, url)
 	link.Cut()
 	server.Kill()
