@@ -67,7 +67,7 @@ func TestACircuitSaysWhyItsPolicyGoverns(t *testing.T) {
 func TestACircuitIsShownWithItsPolicyAndHistory(t *testing.T) {
 	t.Parallel()
 	const policy = `"policy_settings":{"enabled":true,"failure_threshold":5,"failure_rate_threshold":0.5,"rate_test":"above","slow_call_rate_threshold":0.5,"slow_call_duration":{"base_ms":2000,"per_1k_input_tokens_ms":200,"per_1k_output_tokens_ms":15000,"max_ms":60000},"count_slow_cancels":true,"window":{"type":"time","size_ms":30000,"buckets":10},"min_calls":10,"cooldown_ms":30000,"cooldown_multiplier":2,"max_cooldown_ms":300000,"cooldown_jitter":0.25,` +
-		`"max_retry_after_ms":3600000,"quota_cooldown_ms":600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000,"store":"local",` +
+		`"max_retry_after_ms":3600000,"quota_cooldown_ms":600000,"half_open_calls":1,"success_threshold":1,"max_half_open_ms":120000,"lease_ms":30000,"step_decay_ms":60000,"recovery_ramp_ms":0,"soft_throttle":null,"max_open_percent":0,"provider_rollup":null,"store":"local",` +
 		`"probe":{"mode":"canary","prompt":"Say ok","timeout_ms":5000,"max_tokens":5,"demand_ms":300000,"closes":false}}`
 	tests := map[string]struct {
 		path    string

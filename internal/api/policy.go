@@ -37,28 +37,56 @@ type SlowCall struct {
 // policyView are a circuit's settings under the names of the configuration,
 // durations in milliseconds.
 type policyView struct {
-	Enabled            bool         `json:"enabled"`
-	FailureThreshold   int          `json:"failure_threshold"`
-	FailureRate        float64      `json:"failure_rate_threshold"`
-	RateTest           string       `json:"rate_test"`
-	SlowRate           float64      `json:"slow_call_rate_threshold"`
-	SlowCall           slowCallView `json:"slow_call_duration"`
-	CountSlowCancels   bool         `json:"count_slow_cancels"`
-	Window             windowView   `json:"window"`
-	MinCalls           int          `json:"min_calls"`
-	CooldownMS         int64        `json:"cooldown_ms"`
-	CooldownMultiplier float64      `json:"cooldown_multiplier"`
-	MaxCooldownMS      int64        `json:"max_cooldown_ms"`
-	CooldownJitter     float64      `json:"cooldown_jitter"`
-	MaxRetryAfterMS    int64        `json:"max_retry_after_ms"`
-	QuotaCooldownMS    int64        `json:"quota_cooldown_ms"`
-	HalfOpenCalls      int          `json:"half_open_calls"`
-	SuccessThreshold   int          `json:"success_threshold"`
-	MaxHalfOpenMS      int64        `json:"max_half_open_ms"`
-	LeaseMS            int64        `json:"lease_ms"`
-	StepDecayMS        int64        `json:"step_decay_ms"`
-	Store              string       `json:"store"` // with whom the circuit is shared: local, cached or strict
-	Probe              probeView    `json:"probe"`
+	Enabled            bool          `json:"enabled"`
+	FailureThreshold   int           `json:"failure_threshold"`
+	FailureRate        float64       `json:"failure_rate_threshold"`
+	RateTest           string        `json:"rate_test"`
+	SlowRate           float64       `json:"slow_call_rate_threshold"`
+	SlowCall           slowCallView  `json:"slow_call_duration"`
+	CountSlowCancels   bool          `json:"count_slow_cancels"`
+	Window             windowView    `json:"window"`
+	MinCalls           int           `json:"min_calls"`
+	CooldownMS         int64         `json:"cooldown_ms"`
+	CooldownMultiplier float64       `json:"cooldown_multiplier"`
+	MaxCooldownMS      int64         `json:"max_cooldown_ms"`
+	CooldownJitter     float64       `json:"cooldown_jitter"`
+	MaxRetryAfterMS    int64         `json:"max_retry_after_ms"`
+	QuotaCooldownMS    int64         `json:"quota_cooldown_ms"`
+	HalfOpenCalls      int           `json:"half_open_calls"`
+	SuccessThreshold   int           `json:"success_threshold"`
+	MaxHalfOpenMS      int64         `json:"max_half_open_ms"`
+	LeaseMS            int64         `json:"lease_ms"`
+	StepDecayMS        int64         `json:"step_decay_ms"`
+	RecoveryRampMS     int64         `json:"recovery_ramp_ms"`
+	SoftThrottle       *throttleView `json:"soft_throttle"` // null = off
+	MaxOpenPercent     int           `json:"max_open_percent"`
+	ProviderRollup     *rollupView   `json:"provider_rollup"` // null = off
+	Store              string        `json:"store"`           // with whom the circuit is shared: local, cached or strict
+	Probe              probeView     `json:"probe"`
+}
+
+type throttleView struct {
+	K        float64 `json:"k"`
+	WindowMS int64   `json:"window_ms"`
+}
+
+func viewThrottle(t breaker.Throttle) *throttleView {
+	if t.K == 0 {
+		return nil
+	}
+	return &throttleView{K: t.K, WindowMS: t.Window.Milliseconds()}
+}
+
+type rollupView struct {
+	Percent int `json:"percent"`
+	MinOpen int `json:"min_open"`
+}
+
+func viewRollup(r breaker.Rollup) *rollupView {
+	if r.Percent == 0 {
+		return nil
+	}
+	return &rollupView{Percent: r.Percent, MinOpen: r.MinOpen}
 }
 
 // probeView has nothing but its mode where calls probe.
@@ -124,6 +152,8 @@ func viewPolicy(p Policy) policyView {
 		MaxRetryAfterMS: s.MaxRetryAfter.Milliseconds(), QuotaCooldownMS: p.QuotaCooldown.Milliseconds(),
 		HalfOpenCalls: s.HalfOpenCalls, SuccessThreshold: s.SuccessThreshold,
 		MaxHalfOpenMS: s.MaxHalfOpen.Milliseconds(), LeaseMS: s.Lease.Milliseconds(), StepDecayMS: s.StepDecay.Milliseconds(),
+		RecoveryRampMS: s.RecoveryRamp.Milliseconds(), SoftThrottle: viewThrottle(s.Throttle),
+		MaxOpenPercent: s.MaxOpenPercent, ProviderRollup: viewRollup(s.Rollup),
 		Store: s.Store.String(), Probe: viewProbe(p.Probe),
 	}
 }

@@ -96,9 +96,27 @@ func breakerSettings(c config.CircuitBreaker) breaker.Settings {
 		Canary:             c.Probe.Mode == config.ProbeCanary,
 		CanaryCloses:       c.Probe.Closes,
 		CanaryDemand:       c.Probe.Demand,
+		RecoveryRamp:       c.RecoveryRamp,
+		Throttle:           throttle(c.SoftThrottle),
+		MaxOpenPercent:     c.MaxOpenPercent,
+		Rollup:             rollup(c.ProviderRollup),
 		MaxNeutral:         breaker.DefaultMaxNeutral,
 		IdleTTL:            breaker.DefaultIdleTTL,
 	}
+}
+
+func throttle(t config.SoftThrottle) breaker.Throttle {
+	if !t.Enabled {
+		return breaker.Throttle{}
+	}
+	return breaker.Throttle{K: t.K, Window: t.Window}
+}
+
+func rollup(r config.Rollup) breaker.Rollup {
+	if !r.Enabled {
+		return breaker.Rollup{}
+	}
+	return breaker.Rollup{Percent: r.Percent, MinOpen: r.MinOpen}
 }
 
 func rateTest(name string) breaker.RateTest {

@@ -23,7 +23,8 @@ type runtime struct {
 	policies   *circuitPolicies
 	clients    clients
 	assemblers assemblers
-	declared   map[string]bool // circuit keys of all that is declared
+	declared   map[string]bool       // circuit keys of all that is declared
+	siblings   map[string][][]string // of a circuit, the circuits of each configuration that leads to it
 	snapshot   *api.Snapshot
 	probes     *pipeline.Probes
 	calls      tenure
@@ -64,10 +65,11 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	if err != nil {
 		return nil, errors.Join(err, assemblers.closeUnshared(running.named()))
 	}
-	rt := &runtime{cfg: cfg, policies: governing, clients: clients, assemblers: assemblers, declared: map[string]bool{}}
+	rt := &runtime{cfg: cfg, policies: governing, clients: clients, assemblers: assemblers, declared: map[string]bool{}, siblings: siblings(cfg)}
 	rt.probes = pipeline.NewProbes(recording, usage, circuits, terminal, upstreams)
 	for _, circuit := range cfg.AllCircuits() {
 		rt.declared[circuit.Key()] = true
+		rt.declared[groupOf(circuit.Key())] = true
 	}
 	rt.calls.over = func() { g.closeUnshared(rt, g.runtime.Load()) }
 	rt.snapshot = newSnapshot(cfg, governing, stack)

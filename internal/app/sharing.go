@@ -7,6 +7,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/config"
+	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 // openCache returns the cache that replicas share; nil where a replica is to
@@ -25,7 +26,7 @@ func openCache(cfg config.Cache, log *slog.Logger) (cache.Cache, error) {
 
 // newCircuits makes the circuits, on the cache if there is one.
 func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *breaker.Registry {
-	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged, Canary: g.canaries.Send}
+	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged, Canary: g.canaries.Send, Group: groupOf, Siblings: g.siblings}
 	if g.cache != nil {
 		c.Store, c.StoreTimeout = g.cache, cfg.Cache.Timeout
 		c.OnStoreRefuses, c.OnStoreBack = g.cacheRefuses, g.cacheIsBack
@@ -33,6 +34,39 @@ func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *b
 	circuits := breaker.New(c)
 	circuits.Keep(circuitKeys(cfg))
 	return circuits
+}
+
+// groupOf is the circuit under which all circuits of a provider are shown when
+// they are left alone together; empty for what is no target.
+func groupOf(key string) string {
+	target, _ := llm.ParseTarget(key)
+	if target.Provider == llm.ContextProvider || target.IsHealth() {
+		return ""
+	}
+	return llm.Target{Provider: target.Provider, Model: "@rollup", Region: "all"}.Key()
+}
+
+// siblings lists, for each configuration that leads to a circuit, all circuits
+// that it leads to.
+func (g *gateway) siblings(key string) [][]string {
+	if running := g.runtime.Load(); running != nil {
+		return running.siblings[key]
+	}
+	return nil
+}
+
+func siblings(cfg *config.Config) map[string][][]string {
+	all := map[string][][]string{}
+	for name := range cfg.Configurations {
+		var route []string
+		for _, target := range cfg.Targets(name) {
+			route = append(route, target.Key())
+		}
+		for _, key := range route {
+			all[key] = append(all[key], route)
+		}
+	}
+	return all
 }
 
 // circuitKeys names the circuits of all that is declared.

@@ -9,28 +9,32 @@ import (
 // nil is left as it is. The keys and what they may be are those of
 // CircuitBreaker.
 type BreakerChanges struct {
-	Enabled            *bool          `yaml:"enabled,omitempty"`
-	FailureThreshold   *int           `yaml:"failure_threshold,omitempty"`
-	FailureRate        *Rate          `yaml:"failure_rate_threshold,omitempty"`
-	RateTest           *string        `yaml:"rate_test,omitempty"`
-	SlowRate           *Rate          `yaml:"slow_call_rate_threshold,omitempty"`
-	SlowCall           *SlowCall      `yaml:"slow_call_duration,omitempty"`
-	CountSlowCancels   *bool          `yaml:"count_slow_cancels,omitempty"`
-	Window             *WindowChanges `yaml:"window,omitempty"`
-	MinCalls           *int           `yaml:"min_calls,omitempty"`
-	Cooldown           *time.Duration `yaml:"cooldown,omitempty"`
-	CooldownMultiplier *float64       `yaml:"cooldown_multiplier,omitempty"`
-	MaxCooldown        *time.Duration `yaml:"max_cooldown,omitempty"`
-	CooldownJitter     *float64       `yaml:"cooldown_jitter,omitempty"`
-	MaxRetryAfter      *time.Duration `yaml:"max_retry_after,omitempty"`
-	QuotaCooldown      *time.Duration `yaml:"quota_cooldown,omitempty"`
-	HalfOpenCalls      *int           `yaml:"half_open_calls,omitempty"`
-	SuccessThreshold   *int           `yaml:"success_threshold,omitempty"`
-	MaxHalfOpen        *time.Duration `yaml:"max_half_open,omitempty"`
-	Lease              *time.Duration `yaml:"lease,omitempty"`
-	StepDecay          *time.Duration `yaml:"step_decay,omitempty"`
-	Store              *string        `yaml:"store,omitempty"`
-	Probe              *ProbeChanges  `yaml:"probe,omitempty"`
+	Enabled            *bool                `yaml:"enabled,omitempty"`
+	FailureThreshold   *int                 `yaml:"failure_threshold,omitempty"`
+	FailureRate        *Rate                `yaml:"failure_rate_threshold,omitempty"`
+	RateTest           *string              `yaml:"rate_test,omitempty"`
+	SlowRate           *Rate                `yaml:"slow_call_rate_threshold,omitempty"`
+	SlowCall           *SlowCall            `yaml:"slow_call_duration,omitempty"`
+	CountSlowCancels   *bool                `yaml:"count_slow_cancels,omitempty"`
+	Window             *WindowChanges       `yaml:"window,omitempty"`
+	MinCalls           *int                 `yaml:"min_calls,omitempty"`
+	Cooldown           *time.Duration       `yaml:"cooldown,omitempty"`
+	CooldownMultiplier *float64             `yaml:"cooldown_multiplier,omitempty"`
+	MaxCooldown        *time.Duration       `yaml:"max_cooldown,omitempty"`
+	CooldownJitter     *float64             `yaml:"cooldown_jitter,omitempty"`
+	MaxRetryAfter      *time.Duration       `yaml:"max_retry_after,omitempty"`
+	QuotaCooldown      *time.Duration       `yaml:"quota_cooldown,omitempty"`
+	HalfOpenCalls      *int                 `yaml:"half_open_calls,omitempty"`
+	SuccessThreshold   *int                 `yaml:"success_threshold,omitempty"`
+	MaxHalfOpen        *time.Duration       `yaml:"max_half_open,omitempty"`
+	Lease              *time.Duration       `yaml:"lease,omitempty"`
+	StepDecay          *time.Duration       `yaml:"step_decay,omitempty"`
+	RecoveryRamp       *time.Duration       `yaml:"recovery_ramp,omitempty"`
+	SoftThrottle       *SoftThrottleChanges `yaml:"soft_throttle,omitempty"`
+	MaxOpenPercent     *int                 `yaml:"max_open_percent,omitempty"`
+	ProviderRollup     *RollupChanges       `yaml:"provider_rollup,omitempty"`
+	Store              *string              `yaml:"store,omitempty"`
+	Probe              *ProbeChanges        `yaml:"probe,omitempty"`
 }
 
 func (BreakerChanges) whole() any { return CircuitBreaker{} }
@@ -43,6 +47,24 @@ type WindowChanges struct {
 }
 
 func (WindowChanges) whole() any { return Window{} }
+
+// SoftThrottleChanges are other values for keys of a soft throttle.
+type SoftThrottleChanges struct {
+	Enabled *bool          `yaml:"enabled,omitempty"`
+	K       *float64       `yaml:"k,omitempty"`
+	Window  *time.Duration `yaml:"window,omitempty"`
+}
+
+func (SoftThrottleChanges) whole() any { return SoftThrottle{} }
+
+// RollupChanges are other values for keys of a rollup.
+type RollupChanges struct {
+	Enabled *bool `yaml:"enabled,omitempty"`
+	Percent *int  `yaml:"percent,omitempty"`
+	MinOpen *int  `yaml:"min_open,omitempty"`
+}
+
+func (RollupChanges) whole() any { return Rollup{} }
 
 // ProbeChanges are other values for keys of a probe.
 type ProbeChanges struct {

@@ -24,6 +24,10 @@ type CircuitBreaker struct {
 	MaxHalfOpen        time.Duration `yaml:"max_half_open" check:"over=0s" doc:"How long a circuit stays half-open without a live probe."`
 	Lease              time.Duration `yaml:"lease" check:"over=0s" doc:"How long a probe that is not heard of holds its place."`
 	StepDecay          time.Duration `yaml:"step_decay" check:"over=0s" doc:"Healthy time that takes one step off the cooldown's growth."`
+	RecoveryRamp       time.Duration `yaml:"recovery_ramp" check:"min=0s" doc:"How long after a recovery only a growing share of the calls is let through, from a fifth on; 0 = all are at once."`
+	SoftThrottle       SoftThrottle  `yaml:"soft_throttle" doc:"Whether calls are let through by chance where a target answers few of them, instead of opening by a failure rate."`
+	MaxOpenPercent     int           `yaml:"max_open_percent" check:"min=1,max=100" doc:"How many of a configuration's targets may be open for one more to open by what it counts; 100 = all."`
+	ProviderRollup     Rollup        `yaml:"provider_rollup" doc:"Whether all targets of a provider are left alone when many of them are open."`
 	Store              string        `yaml:"store" check:"oneof=|local|cached|strict" doc:"With whom circuits are shared: local = nobody, cached = all replicas, a little later, strict = all replicas, before each call. Empty = cached when cache.url is set, else local."`
 	Probe              Probe         `yaml:"probe" doc:"Who finds out whether the target of an open circuit is well again."`
 }
@@ -49,6 +53,9 @@ func defaultCircuitBreaker() CircuitBreaker {
 		MaxHalfOpen:        2 * time.Minute,
 		Lease:              30 * time.Second,
 		StepDecay:          time.Minute,
+		SoftThrottle:       SoftThrottle{K: 2, Window: 2 * time.Minute},
+		MaxOpenPercent:     100,
+		ProviderRollup:     Rollup{Percent: 50, MinOpen: 3},
 		Probe:              defaultProbe(),
 	}
 }
@@ -61,6 +68,7 @@ func (b CircuitBreaker) check(r *report, section path) {
 		r.fault(at("failure_threshold"), "is 0 and so are failure_rate_threshold and slow_call_rate_threshold, so no circuit could ever open", "give one of them more, or write enabled: false")
 	}
 	b.SlowCall.check(r, at("slow_call_duration"))
+	b.SoftThrottle.check(r, at("soft_throttle"), b.FailureRate)
 	b.Window.check(r, at("window"))
 	b.Probe.check(r, at("probe"))
 	if r.sound(at("cooldown"), at("max_cooldown")) && b.MaxCooldown < b.Cooldown {

@@ -130,7 +130,7 @@ func TestEveryKeyOfTheBreakerCanBeChanged(t *testing.T) {
 				t.Errorf("%s.%s cannot be changed", at, key)
 			case changed.Tag.Get("yaml") != key+",omitempty":
 				t.Errorf("%s.%s is changed as %s", at, key, changed.Tag.Get("yaml"))
-			case field.Name == "Window", field.Name == "Probe":
+			case field.Type.Kind() == reflect.Struct && changed.Type.Elem() != field.Type: // a section of its own
 				differ(at+"."+key, field.Type, changed.Type.Elem())
 			case changed.Type != reflect.PointerTo(field.Type):
 				t.Errorf("%s.%s is a %s and changed by a %s", at, key, field.Type, changed.Type)

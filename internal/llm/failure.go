@@ -112,6 +112,9 @@ const (
 	ReasonShutdown           Reason = "shutdown"
 	ReasonCircuitOpen        Reason = "circuit_open"
 	ReasonProbing            Reason = "probing"
+	ReasonRamping            Reason = "ramping"   // a target that has just recovered is spared
+	ReasonThrottled          Reason = "throttled" // a target that answers few calls is spared
+	ReasonRollup             Reason = "rollup"    // its whole provider is left alone
 	ReasonBulkheadFull       Reason = "bulkhead_full"
 	ReasonContextWindow      Reason = "context_window"
 	ReasonPanic              Reason = "panic"

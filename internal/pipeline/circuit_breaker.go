@@ -128,6 +128,14 @@ func admitted(row *llm.Attempt, permit *breaker.Permit) {
 	}
 }
 
+// refusalReasons are those that are told apart in the records.
+var refusalReasons = map[string]llm.Reason{
+	breaker.ReasonProbing:   llm.ReasonProbing,
+	breaker.ReasonRamping:   llm.ReasonRamping,
+	breaker.ReasonThrottled: llm.ReasonThrottled,
+	breaker.ReasonRollup:    llm.ReasonRollup,
+}
+
 // refused turns a refusal into a failure of the target, which leads to the next.
 func refused(call *llm.Call, err error) error {
 	var refusal *breaker.Refusal
@@ -137,9 +145,9 @@ func refused(call *llm.Call, err error) error {
 	row := call.Signals.Attempt()
 	row.CircuitState, row.CircuitGeneration = refusal.State.String(), refusal.Generation
 
-	reason := llm.ReasonCircuitOpen
-	if refusal.Reason == breaker.ReasonProbing {
-		reason = llm.ReasonProbing
+	reason, known := refusalReasons[refusal.Reason]
+	if !known {
+		reason = llm.ReasonCircuitOpen
 	}
 	return &llm.Failure{
 		Class:      llm.ClassCircuitOpen,
