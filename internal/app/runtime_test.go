@@ -121,6 +121,7 @@ func TestEverySettingReachesTheBreaker(t *testing.T) {
 		MaxHalfOpen: 43 * time.Second, Lease: 47 * time.Second, StepDecay: 53 * time.Second,
 		SlowRate: 400_000, SlowCancels: false,
 		FailureRate: got.FailureRate, RateTest: got.RateTest, Window: got.Window, MinCalls: got.MinCalls, // TestBreakerSettings
+		CanaryDemand: 5 * time.Minute, MaxOpenPercent: 100,
 		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -20,6 +20,7 @@ func TestBreakerSettings(t *testing.T) {
 		Cooldown:    30 * time.Second, CooldownMultiplier: 2, MaxCooldown: 5 * time.Minute, CooldownJitter: 0.25,
 		MaxRetryAfter: time.Hour, HalfOpenCalls: 1, SuccessThreshold: 1,
 		MaxHalfOpen: 2 * time.Minute, Lease: 30 * time.Second, StepDecay: time.Minute,
+		CanaryDemand: 5 * time.Minute, MaxOpenPercent: 100,
 		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
 	}
 	tests := map[string]struct {
@@ -41,6 +42,16 @@ func TestBreakerSettings(t *testing.T) {
 		"most calls": {"{window: {type: count, size: 100000}}", func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 100_000} }},
 		"shortest":   {"{window: {size: 10ms, buckets: 1}}", func(s *breaker.Settings) { s.Window = breaker.Window{Span: 10 * time.Millisecond, Buckets: 1} }},
 		"finest":     {"{window: {size: 10s, buckets: 1000}}", func(s *breaker.Settings) { s.Window = breaker.Window{Span: 10 * time.Second, Buckets: 1000} }},
+		"canary": {"{probe: {mode: canary, demand: 1m, closes: true}}", func(s *breaker.Settings) {
+			s.Canary, s.CanaryDemand, s.CanaryCloses = true, time.Minute, true
+		}},
+		"a ramp": {"{recovery_ramp: 20s}", func(s *breaker.Settings) { s.RecoveryRamp = 20 * time.Second }},
+		"a throttle": {"{failure_rate_threshold: 0, soft_throttle: {enabled: true, k: 1.5}}", func(s *breaker.Settings) {
+			s.FailureRate, s.Throttle = 0, breaker.Throttle{K: 1.5, Window: 2 * time.Minute}
+		}},
+		"not all at once": {"{max_open_percent: 50, provider_rollup: {enabled: true, percent: 75}}", func(s *breaker.Settings) {
+			s.MaxOpenPercent, s.Rollup = 50, breaker.Rollup{Percent: 75, MinOpen: 3}
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

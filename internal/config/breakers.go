@@ -31,6 +31,7 @@ func builtInProfiles() map[string]BreakerChanges {
 		Window:           &WindowChanges{Type: new(WindowCount), Size: &WindowSize{Calls: 20}},
 		HalfOpenCalls:    new(3),
 		SuccessThreshold: new(3),
+		SoftThrottle:     &SoftThrottleChanges{Enabled: new(false)}, // it goes by a rate
 	}}
 }
 

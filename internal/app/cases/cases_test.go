@@ -23,6 +23,7 @@ var themes = []theme{
 	transport,
 	retryFallback,
 	circuitBreaker,
+	sparing,
 	breakerScope,
 	sharedState,
 	sharedCircuits,
