@@ -8,6 +8,10 @@ import (
 // A duration of healthy time worth this many StepDecays forgets every step.
 const decaysToForget = 10
 
+// maxStep is far beyond the last step that makes a difference; it bounds the work
+// of counting there.
+const maxStep = 10_000
+
 // backoff remembers how often in a row recovery failed.
 type backoff struct {
 	step int
@@ -28,9 +32,7 @@ func (b *backoff) decay(healthy, every time.Duration) {
 
 // grow counts a failed recovery.
 func (b *backoff) grow() {
-	if b.step < math.MaxInt32 {
-		b.step++
-	}
+	b.step = min(b.step+1, maxStep)
 }
 
 // cooldown returns how long the step keeps a circuit open: the base grown by

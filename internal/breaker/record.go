@@ -72,7 +72,8 @@ func decode(packed string, shift time.Duration) (record, bool) {
 	r.episode = u.episode()
 	r.window = u.window()
 	r.windows, r.shape = 1, 1
-	return r, !u.broken && len(u.rest) == 0 && r.state < states && (r.episode != nil) == (r.state == HalfOpen)
+	known := r.state < states && (r.episode != nil) == (r.state == HalfOpen) && r.backoff.step <= maxStep
+	return r, known && !u.broken && len(u.rest) == 0
 }
 
 // clamp takes a clock into account that was set back: nothing lies in the
@@ -192,11 +193,12 @@ func (p *packer) episode(e *episode) {
 }
 
 // window writes the buckets of time from the newest on, or the outcomes from the
-// oldest on.
+// oldest on, and before them their sums, which a script need not make again.
 func (p *packer) window(w window) {
 	switch w := w.(type) {
 	case *timeWindow:
 		p.numbers(float64(len(w.buckets)), micros(w.width), float64(w.current))
+		p.sum(w.sum)
 		for age := range int64(len(w.buckets)) {
 			var b bucket
 			if age <= w.current {
@@ -207,10 +209,13 @@ func (p *packer) window(w window) {
 			p.count(b.slow)
 		}
 	case *countWindow:
-		p.numbers(0, float64(w.size), float64(w.pushed), float64(w.sum.calls), float64(w.sum.failures), float64(w.sum.slow))
+		p.numbers(0, float64(w.size), float64(w.pushed))
+		p.sum(w.sum)
 		*p = append(*p, w.outcomes()...)
 	}
 }
+
+func (p *packer) sum(n samples) { p.numbers(float64(n.calls), float64(n.failures), float64(n.slow)) }
 
 // unpacker reads it back. It reads zeros once it is broken.
 type unpacker struct {
@@ -299,13 +304,18 @@ func (u *unpacker) episode() *episode {
 
 func (u *unpacker) window() window {
 	buckets, size, position := u.whole(), u.whole(), u.whole()
+	sum := samples{u.whole(), u.whole(), u.whole()}
 	if buckets > 0 {
-		return u.timeWindow(buckets, time.Duration(size)*time.Microsecond, int64(position))
+		w := u.timeWindow(buckets, time.Duration(size)*time.Microsecond, int64(position))
+		u.broken = u.broken || w.sum != sum
+		return w
 	}
-	return u.countWindow(size, int64(position))
+	w := u.countWindow(size, int64(position), sum.calls)
+	u.broken = u.broken || w.sum != sum
+	return w
 }
 
-func (u *unpacker) timeWindow(buckets uint64, width time.Duration, current int64) window {
+func (u *unpacker) timeWindow(buckets uint64, width time.Duration, current int64) *timeWindow {
 	if buckets > maxBuckets || width <= 0 {
 		u.broken = true
 		return newTimeWindow(time.Second, 1)
@@ -322,8 +332,7 @@ func (u *unpacker) timeWindow(buckets uint64, width time.Duration, current int64
 	return w
 }
 
-func (u *unpacker) countWindow(size uint64, pushed int64) window {
-	calls, failures, slow := u.whole(), u.whole(), u.whole()
+func (u *unpacker) countWindow(size uint64, pushed int64, calls uint64) *countWindow {
 	if size == 0 || size > maxWindowCalls || calls > size || int64(calls) > pushed {
 		u.broken = true
 		return newCountWindow(1)
@@ -334,6 +343,5 @@ func (u *unpacker) countWindow(size uint64, pushed int64) window {
 		o := u.choice((failedBit | slowBit) + 1)
 		w.add(o&failedBit != 0, o&slowBit != 0)
 	}
-	u.broken = u.broken || w.sum != samples{calls, failures, slow}
 	return w
 }

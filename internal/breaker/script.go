@@ -103,6 +103,9 @@ func openStep(tx cache.Tx, keys, args []string) (*step, error) {
 	return s, nil
 }
 
+// lastStep is the last time at which a generation can be made (mint).
+const lastStep = lastMicrosecond / 1024 * 1000
+
 func stepTime(tx cache.Tx, fixed string) (time.Duration, error) {
 	us := tx.Now().UnixMicro()
 	if fixed != "" {
@@ -111,7 +114,7 @@ func stepTime(tx cache.Tx, fixed string) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if us < 0 || us > lastMicrosecond {
+	if us < 0 || us > lastStep {
 		return 0, errScriptArguments
 	}
 	return time.Duration(us) * time.Microsecond, nil
@@ -177,11 +180,12 @@ func (s *step) sync(args []string) (string, error) {
 		s.make(d.generation)
 	}
 	r := s.record
-	known := d.generation == r.generation || d.generation == firstGeneration && r.state == Closed
-	if !d.empty() && !(known && r.state.counts()) {
+	current := d.generation == r.generation || d.generation == firstGeneration && r.state == Closed
+	counts := r.state.counts() && s.transition == "" // else it moved just now, after all that was seen (R8)
+	if !d.empty() && !(current && counts) {
 		return codeStale, nil
 	}
-	if !r.state.counts() {
+	if !counts {
 		return codeApplied, nil
 	}
 	near := r.near
@@ -365,13 +369,16 @@ func unpackDelta(args []string) (d *delta, closed bool, margin Rate, ok bool) {
 // pack and unpackPolicy carry the settings that govern a step.
 func (s *Settings) pack() string {
 	var p packer
-	width := 0.0
-	if s.Window.Calls == 0 {
-		width = micros(s.Window.width() + time.Microsecond - 1)
+	w, width := s.Window, 0.0
+	switch {
+	case w.Calls == 0 && w.Buckets == 0: // of settings that are not enabled: nothing is counted there
+		w.Calls = 1
+	case w.Calls == 0:
+		width = micros(w.width() + time.Microsecond - 1)
 	}
 	p.numbers(float64(s.FailureThreshold), float64(s.FailureRate), float64(s.RateTest), float64(s.MinCalls), float64(s.SlowRate),
-		float64(s.Window.Calls), width, float64(s.Window.Buckets),
-		micros(s.Cooldown), s.CooldownMultiplier, micros(s.MaxCooldown), s.CooldownJitter, micros(s.StepDecay), micros(s.MaxRetryAfter),
+		float64(w.Calls), width, float64(w.Buckets),
+		micros(s.Cooldown), s.CooldownMultiplier, micros(s.MaxCooldown), s.CooldownJitter, micros(max(s.StepDecay, time.Microsecond)), micros(s.MaxRetryAfter),
 		float64(s.HalfOpenCalls), float64(s.SuccessThreshold), micros(s.MaxHalfOpen), micros(s.Lease), float64(s.MaxNeutral), micros(s.IdleTTL),
 		float64(bit(s.Enabled)), float64(bit(s.Canary)), float64(bit(s.CanaryCloses)))
 	return string(p)
@@ -389,5 +396,13 @@ func unpackPolicy(packed string) (*Settings, bool) {
 	s.HalfOpenCalls, s.SuccessThreshold, s.MaxHalfOpen, s.Lease, s.MaxNeutral = int(u.whole()), int(u.whole()), u.duration(), u.duration(), int(u.whole())
 	s.IdleTTL, s.Enabled = u.duration(), u.whole() == 1
 	s.Canary, s.CanaryCloses = u.whole() == 1, u.whole() == 1
-	return s, !u.broken && len(u.rest) == 0
+	return s, !u.broken && len(u.rest) == 0 && s.StepDecay > 0 && s.HalfOpenCalls <= maxHalfOpenCalls && s.Window.countable(width)
+}
+
+// countable reports whether a window has a size to count in.
+func (w Window) countable(width time.Duration) bool {
+	if w.Calls > 0 {
+		return w.Calls <= maxWindowCalls
+	}
+	return w.Buckets > 0 && w.Buckets <= maxBuckets && width > 0 && width <= forever/time.Duration(w.Buckets)
 }

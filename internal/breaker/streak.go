@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // streak counts failures in a row while a circuit is closed.
 type streak struct {
@@ -13,12 +16,12 @@ func (k *streak) fail(now time.Duration) {
 	k.extend(1, now)
 }
 
-// extend counts failures in a row that were seen elsewhere.
+// extend counts failures in a row that were seen elsewhere, saturating (R28).
 func (k *streak) extend(n int, now time.Duration) {
 	if k.failures == 0 {
 		k.began = now
 	}
-	k.failures += n
+	k.failures = min(k.failures+n, math.MaxInt32)
 	k.last = now
 }
 

@@ -30,9 +30,11 @@ func (w *timeWindow) rewind(now time.Duration) bool {
 		return false
 	}
 	was := *w
-	w.buckets, w.current = make([]bucket, len(was.buckets)), was.current-back
+	w.buckets, w.current, w.sum = make([]bucket, len(was.buckets)), was.current-back, samples{}
 	for age := range min(int64(len(was.buckets)), w.current+1) {
-		*w.bucket(w.current - age) = *was.bucket(was.current - age)
+		b := *was.bucket(was.current - age)
+		*w.bucket(w.current - age) = b
+		w.sum = w.sum.with(b)
 	}
 	return true
 }
