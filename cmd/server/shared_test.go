@@ -20,9 +20,15 @@ const circuitA = "alpha/m1/r1"
 // and one database. The upstream is that of alpha, before a beta that is well.
 func processes(t *testing.T, n int, a *apptest.Upstream, cache string) []*running {
 	t.Helper()
+	return governedProcesses(t, n, a, cache, "")
+}
+
+// governedProcesses is processes with further keys of the circuit breaker.
+func governedProcesses(t *testing.T, n int, a *apptest.Upstream, cache, keys string) []*running {
+	t.Helper()
 	b := apptest.NewUpstream(t, apptest.OK())
 	text := apptest.TwoTargets(a, b, cache,
-		"circuit_breaker: {failure_threshold: 1, cooldown: 2s, cooldown_multiplier: 1, cooldown_jitter: 0}",
+		"circuit_breaker: {failure_threshold: 1, cooldown: 2s, cooldown_multiplier: 1, cooldown_jitter: 0"+keys+"}",
 		`server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}`, "auth: {mode: open}", "log: {format: json}",
 		`database: {url: "${DATABASE_URL}", max_conns: 4}`)
 	database := postgrestest.URL(t)
@@ -83,6 +89,65 @@ func TestProcessesThatShareACacheProbeOnce(t *testing.T) {
 	}
 	for _, r := range all {
 		r.gateway().AwaitMetric(t, `breakwater_circuit_state{model="m1",provider="alpha",region="r1"}`, "0")
+	}
+}
+
+// X19 with processes: one canary finds out for all of them, and no caller before.
+func TestProcessesThatShareACacheSendOneCanary(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	a := apptest.NewUpstream(t, apptest.When("Are you well?", apptest.Held(release, apptest.OK()), apptest.Status(500)))
+	server := redistest.Start(t)
+	all := governedProcesses(t, 3, a, fmt.Sprintf("cache: {url: %q, timeout: 2s}", server.URL()), `, probe: {mode: canary, prompt: "Are you well?", expect: ok}`)
+	circuit := func(r *running) string {
+		c := r.gateway().Circuit(t, circuitA)
+		return c.State + " by " + c.Reason
+	}
+	everywhere := func(want string) {
+		t.Helper()
+		for _, r := range all {
+			apptest.Eventually(t, func() string {
+				if got := circuit(r); got != want {
+					return "the circuit is " + got + ", want " + want
+				}
+				return ""
+			})
+		}
+	}
+	wanted := func() {
+		t.Helper()
+		for _, r := range all {
+			if answer := r.gateway().Post(t, apptest.ChatBody); answer.Header.Get("X-Breakwater-Target") != "beta/m1/r2" {
+				t.Errorf("a call got %d %s", answer.Status, answer.Body)
+			}
+		}
+	}
+
+	all[0].gateway().Post(t, apptest.ChatBody) // A has failed
+	everywhere("open by consecutive")
+	apptest.Eventually(t, func() string {
+		wanted()
+		if a.Calls() < 2 {
+			return "no canary was sent"
+		}
+		return ""
+	})
+	everywhere("half_open by canary")
+	for range 5 {
+		wanted()
+	}
+	if got := a.Calls(); got != 2 {
+		t.Errorf("A was asked %d times, want by one call and one canary", got)
+	}
+	a.SetScript(apptest.OK())
+	close(release)
+	everywhere("half_open by canary_success")
+	if answer := all[2].gateway().Post(t, apptest.ChatBody); answer.Header.Get("X-Breakwater-Target") != circuitA {
+		t.Errorf("the probe got %d %s", answer.Status, answer.Body)
+	}
+	everywhere("closed by probe_success")
+	if got := a.Calls(); got != 3 {
+		t.Errorf("A was asked %d times, want by a canary and two calls", got)
 	}
 }
 
