@@ -25,6 +25,7 @@ database: {private: true}
 auth: {mode: open}
 circuit_breaker: {failure_threshold: 3, cooldown: 29s, cooldown_multiplier: 3, max_cooldown: 31m, cooldown_jitter: 0.5,
   max_retry_after: 37m, quota_cooldown: 41m, half_open_calls: 7, success_threshold: 4, max_half_open: 43s, lease: 47s, step_decay: 53s,
+  probe: {mode: canary, demand: 89s, closes: true},
   slow_call_rate_threshold: 0.4, count_slow_cancels: false}
 providers:
   alpha:
@@ -120,9 +121,10 @@ func TestEverySettingReachesTheBreaker(t *testing.T) {
 		CooldownJitter: 0.5, MaxRetryAfter: 37 * time.Minute, HalfOpenCalls: 7, SuccessThreshold: 4,
 		MaxHalfOpen: 43 * time.Second, Lease: 47 * time.Second, StepDecay: 53 * time.Second,
 		SlowRate: 400_000, SlowCancels: false,
+		Canary: true, CanaryCloses: true, CanaryDemand: 89 * time.Second,
 		FailureRate: got.FailureRate, RateTest: got.RateTest, Window: got.Window, MinCalls: got.MinCalls, // TestBreakerSettings
-		CanaryDemand: 5 * time.Minute, MaxOpenPercent: 100,
-		MaxNeutral: breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
+		MaxOpenPercent: 100,
+		MaxNeutral:     breaker.DefaultMaxNeutral, IdleTTL: breaker.DefaultIdleTTL,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)

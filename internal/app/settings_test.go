@@ -39,6 +39,9 @@ func TestBreakerSettings(t *testing.T) {
 		"of calls": {"{failure_rate_threshold: 0.25, rate_test: at_least, window: {type: count, size: 20}}", func(s *breaker.Settings) {
 			s.FailureRate, s.RateTest, s.Window = 250_000, breaker.AtLeast, breaker.Window{Calls: 20}
 		}},
+		"canaries": {"{probe: {mode: canary, demand: 1m, closes: true}}", func(s *breaker.Settings) {
+			s.Canary, s.CanaryDemand, s.CanaryCloses = true, time.Minute, true
+		}},
 		"most calls": {"{window: {type: count, size: 100000}}", func(s *breaker.Settings) { s.Window = breaker.Window{Calls: 100_000} }},
 		"shortest":   {"{window: {size: 10ms, buckets: 1}}", func(s *breaker.Settings) { s.Window = breaker.Window{Span: 10 * time.Millisecond, Buckets: 1} }},
 		"finest":     {"{window: {size: 10s, buckets: 1000}}", func(s *breaker.Settings) { s.Window = breaker.Window{Span: 10 * time.Second, Buckets: 1000} }},
