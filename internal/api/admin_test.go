@@ -38,9 +38,13 @@ func setupAdmin(t *testing.T, change ...func(*api.Admin, *api.Snapshot)) *consol
 		Circuits: circuits{}, Simulators: c.simulators, Feed: api.NewFeed(api.FeedConfig{Writer: writer}), Events: &history{}, Runs: &archive{}, Health: report{},
 		DatabaseAway: func(err error) bool { return errors.Is(err, errAway) },
 		Config:       func() ([]byte, error) { return []byte(`{"providers":{"alpha":{"api_key":"***"}}}`), nil },
-		Pages:        func(*echo.Group) {},
-		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
-		Log:          (&logBuffer{}).logger(),
+		Pages: func(pages *echo.Group) {
+			show := func(c echo.Context) error { return c.String(http.StatusOK, "a page") }
+			pages.GET("/page", show)
+			pages.POST("/page", show)
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
+		Log:     (&logBuffer{}).logger(),
 	}
 	for _, alter := range change {
 		alter(&c.deps, s)

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -19,12 +21,15 @@ type Tokens interface {
 
 const operatorKey = "operator"
 
-// authenticate finds out who calls the operator API. A token that is given is
-// checked; without one it is somebody on this machine, since the listener is
-// open to no other. The metrics have a token of their own.
+// authenticate finds out who calls the operator API, or looks at a page. A token
+// that is given is checked; without one it is somebody on this machine, since the
+// listener is open to no other. The metrics have a token of their own, and a page
+// takes no notice of what a proxy in front of it is told.
 func (a *admin) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if !strings.HasPrefix(c.Path(), "/api/") {
+		ofPage := !strings.HasPrefix(c.Path(), "/api/")
+		if ofPage && (slices.Contains(asked, c.Path()) || !bearsToken(c)) {
+			c.Set(operatorKey, operators.Local())
 			return next(c)
 		}
 		operator, err := a.operator(c)
@@ -32,6 +37,9 @@ func (a *admin) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Set(operatorKey, operator)
+		if ofPage && c.Request().Method != http.MethodGet && c.Request().Method != http.MethodHead {
+			return mayChange(next)(c) // a button; routes of the API ask for themselves
+		}
 		return next(c)
 	}
 }
@@ -53,6 +61,14 @@ func (a *admin) operator(c echo.Context) (operators.Operator, error) {
 		return operators.Operator{}, tokenUnchecked()
 	}
 	return operator, err
+}
+
+// asked are the paths that machines ask, with a token of their own or none.
+var asked = []string{"/metrics", "/healthz", "/readyz"}
+
+func bearsToken(c echo.Context) bool {
+	_, ok := bearerToken(c.Request().Header.Values("Authorization"))
+	return ok
 }
 
 // bearerToken reads the one Authorization header of a request; the scheme's

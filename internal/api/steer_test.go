@@ -221,6 +221,16 @@ func TestTokensAreCheckedOnEveryOperatorRoute(t *testing.T) {
 			if got := c.do(t, "PUT", "/api/v1/simulated/alpha", "{}", tc.header); got.status != tc.wantDo {
 				t.Errorf("a simulated provider is changed with status %d, want %d", got.status, tc.wantDo)
 			}
+			read, do := tc.wantRead, tc.wantDo
+			if _, bears := strings.CutPrefix(tc.header.Get("Authorization"), "Bearer "); !bears || len(tc.header["Authorization"]) > 1 {
+				read, do = 200, 200 // a page is not told what a proxy is
+			}
+			if got := c.do(t, "GET", "/page", "", tc.header); got.status != read {
+				t.Errorf("a page is shown with status %d, want %d", got.status, read)
+			}
+			if got := c.do(t, "POST", "/page", "", tc.header); got.status != do {
+				t.Errorf("a page's button answers with status %d, want %d", got.status, do)
+			}
 			for _, path := range []string{"/metrics", "/healthz"} {
 				if got := c.do(t, "GET", path, "", tc.header); got.status != 200 {
 					t.Errorf("%s asks for an operator token: status %d", path, got.status)
