@@ -287,7 +287,7 @@ func (c *circuit) take(r *record, in instant) {
 	c.link.seen = in.now
 	c.link.version, c.link.birth, c.link.ahead, c.link.fresh = r.version, r.birth, nil, false
 	c.tellLost(&next, ahead)
-	c.rejoin(next.state, in)
+	c.rejoin(next.state, false, in)
 	woken := next.state == HalfOpen && was.state != HalfOpen
 	*was = next
 	if next.near > 0 {
@@ -335,10 +335,11 @@ func (c *circuit) tellLost(next *machine, ahead []*transition) {
 	c.link.alone = false
 }
 
-// rejoin tells of the way back from what this replica had told alone.
-func (c *circuit) rejoin(to State, in instant) {
+// rejoin tells of the way back from what this replica had told alone, or from what
+// the store has lost.
+func (c *circuit) rejoin(to State, gone bool, in instant) {
 	m := &c.machine
-	if c.link.alone && to != m.state {
+	if (c.link.alone || gone) && to != m.state {
 		c.registry.tell(c.key, &transition{from: m.state, to: to, reason: ReasonSharedState, generation: m.generation, counts: m.counts(in.now)})
 	}
 	c.link.alone = false
@@ -398,7 +399,7 @@ func (c *circuit) lost(in instant) {
 		c.link.command, c.link.saidAt = m.saidAgain(in.now), in.now
 		c.registry.replica.enqueue(c)
 	default:
-		c.rejoin(Closed, in)
+		c.rejoin(Closed, true, in) // and each replica tells that it has begun anew
 		fresh := newMachine(c.settings, in.now)
 		fresh.generation, fresh.unsent, fresh.windows = in.mint, &delta{generation: in.mint, keep: m.unsent.keep}, m.windows+1
 		fresh.shape = fresh.windows
