@@ -70,6 +70,32 @@ func FuzzCircuitScript(f *testing.F) {
 	})
 }
 
+// R8: the step that ends what a person has said is a move like any other, also
+// for a replica that has not heard of any generation.
+func TestWhatWasSeenBeforeAPersonsWordEndedIsStale(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	run := func(now, step string, args ...string) []string {
+		t.Helper()
+		answer, err := runCircuit(s, []string{"id", "index"}, append([]string{step, now, testPolicy(), "1", "0.5", "k"}, args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	run("2000000000000000", stepCommand, string(ActionDisable), pack(1_000_000), "0", "why", "ann")
+
+	failure := delta{generation: firstGeneration, calls: 1, failures: 1, tail: 1, cause: "x"}
+	for _, row := range []struct{ now, code string }{{"2000000001000000", "stale"}, {"2000000001000001", "applied"}} {
+		if got := run(row.now, stepSync, failure.pack(true, 0)...)[0]; got != row.code {
+			t.Errorf("a failure told at %s µs: got %s, want %s", row.now, got, row.code)
+		}
+	}
+	if r, _ := decode(s.values["id"], 0); r.state != Open {
+		t.Errorf("the circuit is %v, want it open for the second failure", r.state)
+	}
+}
+
 func argumentsOf(step string) int {
 	return map[string]int{stepSync: 3, stepAcquire: 1, stepSettle: 2, stepRenew: 1, stepCommand: 5}[step]
 }
