@@ -552,5 +552,5 @@ if dirty then
     call('HDEL', KEYS[2], key)
   end
 end
-if moved then redis.pcall('PUBLISH', 'cb:hints', key) end
+if moved then call('PUBLISH', 'cb:hints', key) end
 return { code, us, read, told }
