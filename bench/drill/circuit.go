@@ -13,9 +13,10 @@ type circuit struct {
 	closed   bool   // well phases: it is closed at the end
 	// after is how long the first opening took in a sick phase, the last closing
 	// in a well one; 0 when it was so from the start.
-	after  time.Duration
-	wrong  int // openings that a well provider gave no reason for
-	untold int // transitions that no event told of: the next one begins in another state
+	after    time.Duration
+	canaries int // that were sent to find out; one that told nothing and was sent again counts once
+	wrong    int // openings that a well provider gave no reason for
+	untold   int // transitions that no event told of: the next one begins in another state
 }
 
 // when says it in words.
@@ -45,6 +46,9 @@ func circuitsOf(phases []phase, r *record) []circuit {
 			}
 			if e.To == stateOpen {
 				c.open(p, e, began, first == next && since.Before(began) && i > 0)
+			}
+			if e.To == stateHalfOpen && e.Reason == reasonCanary {
+				c.canaries++
 			}
 			if e.To == stateClosed && p.well() {
 				c.after = e.At.Sub(began)

@@ -27,6 +27,16 @@ func probes(seconds float64) event {
 	return event{At: at(seconds), From: stateOpen, To: stateHalfOpen, Reason: "half_open"}
 }
 
+// sends is probes where a canary goes first.
+func sends(seconds float64) event {
+	return event{At: at(seconds), From: stateOpen, To: stateHalfOpen, Reason: reasonCanary}
+}
+
+// asks is what follows when a canary has done well: callers' calls probe.
+func asks(seconds float64) event {
+	return event{At: at(seconds), From: stateHalfOpen, To: stateHalfOpen, Reason: "canary_success"}
+}
+
 func closes(seconds float64) event {
 	return event{At: at(seconds), From: stateHalfOpen, To: stateClosed, Reason: "probe_success"}
 }
@@ -42,6 +52,10 @@ func TestWhatTheCircuitDid(t *testing.T) {
 		"as it should": {
 			[]event{opens(11, stateClosed, "consecutive"), probes(13), opens(13.5, stateHalfOpen, "probe_failure"), probes(21), closes(21.5)},
 			[]circuit{quiet, {openings: 2, reason: "consecutive", opened: true, after: time.Second}, {closed: true, after: 1500 * time.Millisecond}},
+		},
+		"canaries go first": {
+			[]event{opens(11, stateClosed, "consecutive"), sends(13), opens(13.5, stateHalfOpen, "canary_failure"), sends(21), asks(21.2), closes(21.5)},
+			[]circuit{quiet, {openings: 2, reason: "consecutive", opened: true, after: time.Second, canaries: 1}, {closed: true, after: 1500 * time.Millisecond, canaries: 1}},
 		},
 		"a probe of the sick time fails afterwards": {
 			[]event{opens(11, stateClosed, "consecutive"), probes(19), opens(21, stateHalfOpen, "probe_failure"), probes(22), closes(23)},

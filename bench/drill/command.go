@@ -18,6 +18,7 @@ type drillCmd struct {
 	Config   string `default:"examples/failure-drill.yaml" help:"Its configuration."`
 	Scenario string `default:"examples/scenarios/failure-drill.yaml" help:"What happens, and what may come of it."`
 	Breaker  string `default:"on" enum:"on,off" help:"off shows what happens without circuits; then no bound is judged."`
+	Probe    string `default:"traffic" enum:"traffic,canary" help:"Who finds out that the provider is well again: the callers' next calls, or before them a small one of the gateway's own."`
 	Cache    string `env:"DRILL_CACHE" help:"Where the circuits are kept: redis starts a server of the drill's own, a URL names yours; empty keeps them in the gateway."`
 }
 
@@ -70,6 +71,7 @@ func (c *drillCmd) settings(dir, cache string) []string {
 		"DATA_DIR=" + filepath.Join(dir, "database"),
 		"CACHE_URL=" + cache,
 		"BREAKER=" + strconv.FormatBool(c.Breaker == "on"),
+		"PROBE=" + c.Probe,
 		c.Gateway, "serve", "--config", c.Config,
 	}
 }
@@ -78,6 +80,9 @@ func (c *drillCmd) title(r *record) string {
 	kept := "circuits in the gateway"
 	if c.Cache != "" {
 		kept = "circuits in the shared cache"
+	}
+	if c.Probe == "canary" {
+		kept += ", probed by canaries"
 	}
 	if c.Breaker == "off" {
 		kept = "no circuits"

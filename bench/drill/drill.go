@@ -37,7 +37,7 @@ type record struct {
 // stretch is a phase as it went.
 type stretch struct {
 	began, ended time.Time
-	probes       int // calls that circuits let through to find out, until its end
+	probes       int // what circuits let through to find out until its end, canaries too
 }
 
 func newDrill(s *scenario, api, admin string) *drill {

@@ -29,21 +29,25 @@ const (
 // the machine is.
 func TestTheDrill(t *testing.T) {
 	t.Parallel()
-	for name, cache := range map[string]func(*testing.T) string{
-		"circuits in the gateway": func(*testing.T) string { return "" },
-		"circuits on Redis": func(t *testing.T) string {
+	for name, tt := range map[string]struct {
+		cache func(*testing.T) string
+		probe string
+	}{
+		"circuits in the gateway": {func(*testing.T) string { return "" }, "traffic"},
+		"circuits on Redis": {func(t *testing.T) string {
 			return fmt.Sprintf("cache: {url: %q, timeout: 2s}\n", redistest.Start(t).URL())
-		},
+		}, "traffic"},
+		"canaries": {func(*testing.T) string { return "" }, "canary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := apptest.Start(t, cache(t)+policyOfTheExample(t))
+			g := apptest.Start(t, tt.cache(t)+policyOfTheExample(t, tt.probe))
 			s := hurried(t)
 			r, err := newDrill(s, g.URL, g.AdminURL).run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, s, r)
+			check(t, s, r, tt.probe == "canary")
 			if t.Failed() || testing.Verbose() {
 				t.Log(newScorecard(s, r, true).report(name, "unknown"))
 			}
@@ -53,7 +57,7 @@ func TestTheDrill(t *testing.T) {
 
 // policyOfTheExample is the example without listeners, database and cache, with
 // cooldowns for people in a hurry and slow calls for a busy machine.
-func policyOfTheExample(t *testing.T) string {
+func policyOfTheExample(t *testing.T, probe string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../examples/failure-drill.yaml")
 	if err != nil {
@@ -64,6 +68,7 @@ func policyOfTheExample(t *testing.T) string {
 		{"\n  cooldown: 1s\n", "\n  cooldown: 500ms\n"},
 		{"\n  max_cooldown: 2s\n", "\n  max_cooldown: 1s\n"},
 		{"\n  slow_call_duration: 800ms\n", "\n  slow_call_duration: " + slow.String() + "\n"},
+		{`{mode: "${PROBE:-traffic}", timeout: 1s}`, `{mode: ` + probe + `, timeout: 4s}`},
 		{"\n    timeouts: {first_token: 3s, idle: 3s, total: 3s}\n", "\n    timeouts: {first_token: 4s, idle: 4s, total: 4s}\n"},
 	} {
 		found = found && strings.Contains(policy, change[0])
@@ -102,7 +107,7 @@ func hurried(t *testing.T) *scenario {
 }
 
 // check fails the test for each broken bound, and for what bounds do not say.
-func check(t *testing.T, s *scenario, r *record) {
+func check(t *testing.T, s *scenario, r *record, canaries bool) {
 	t.Helper()
 	spared := 0
 	for i, row := range newScorecard(s, r, true).rows {
@@ -112,6 +117,9 @@ func check(t *testing.T, s *scenario, r *record) {
 		}
 		for _, broken := range row.judge() {
 			t.Error(broken)
+		}
+		if row.circuit.closed && row.circuit.after > 0 && canaries && row.circuit.canaries == 0 {
+			t.Errorf("%s: the circuit closed without a canary", row.Name)
 		}
 		if !row.well() && row.chat.failed >= row.alone.failed && row.alone.failed > 0 {
 			t.Errorf("%s: %d calls failed with a fallback, %d without", row.Name, row.chat.failed, row.alone.failed)

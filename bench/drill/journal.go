@@ -22,6 +22,9 @@ const (
 	stateClosed   = "closed"
 )
 
+// reasonCanary is why a circuit is half-open that sends a canary first.
+const reasonCanary = "canary"
+
 // event is one transition of the circuit.
 type event struct {
 	At     time.Time

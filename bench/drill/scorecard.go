@@ -22,7 +22,7 @@ type row struct {
 	chat    side // callers with a second target
 	alone   side // callers without
 	circuit circuit
-	probes  int // of this phase
+	probes  int // callers' calls that were spent on finding out
 }
 
 // side is what one half of the callers saw.
@@ -54,7 +54,7 @@ func newScorecard(s *scenario, r *record, judged bool) *scorecard {
 			phase: p, took: at.ended.Sub(at.began), circuit: circuits[i],
 			chat:   sideOf(r.calls, usual, func(c call) bool { return c.phase == i && c.fallback }),
 			alone:  sideOf(r.calls, usual, func(c call) bool { return c.phase == i && !c.fallback }),
-			probes: at.probes - before,
+			probes: max(0, at.probes-before-circuits[i].canaries), // a canary may begin while a phase ends
 		}
 		before = at.probes
 		card.rows = append(card.rows, row)

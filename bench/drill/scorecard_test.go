@@ -13,7 +13,7 @@ const ms = time.Millisecond
 
 // goodRecord is a drill in which everything went as it should.
 func goodRecord() *record {
-	r := &record{phases: threeStretches(), events: []event{opens(11, stateClosed, "consecutive"), probes(21), closes(22)}}
+	r := &record{phases: threeStretches(), events: []event{opens(11, stateClosed, "consecutive"), sends(21), asks(21.5), closes(22)}}
 	for phase := range 3 {
 		for n := range 4 {
 			r.calls = append(r.calls,
@@ -73,7 +73,7 @@ func TestBoundsAreJudged(t *testing.T) {
 		"no calls":         {func(r *record, _ *scenario) { r.calls = nil }, "sick: no call was made"},
 		"opens late":       {func(r *record, _ *scenario) { r.events[0].At = at(15) }, "sick: the circuit opened after 5s, it must within 2s"},
 		"never opens":      {func(r *record, _ *scenario) { r.events = nil }, "sick: the circuit opened never, it must within 2s"},
-		"closes late":      {func(r *record, _ *scenario) { r.events[2].At = at(29) }, "well again: the circuit closed after 9s, it must within 3s"},
+		"closes late":      {func(r *record, _ *scenario) { r.events[3].At = at(29) }, "well again: the circuit closed after 9s, it must within 3s"},
 		"never closes":     {func(r *record, _ *scenario) { r.events = r.events[:1] }, "well again: the circuit closed never, it must within 3s"},
 		"opens when well":  {func(r *record, _ *scenario) { r.events = append(r.events, opens(25, stateClosed, "slow_rate")) }, "well again: the circuit opened 1 times while the provider was well"},
 		"an event is lost": {func(r *record, _ *scenario) { r.events = r.events[1:] }, "well again: 1 transitions of the circuit were not told"},
@@ -103,11 +103,11 @@ func TestTheReport(t *testing.T) {
 		"A drill. Load of the machine before: 0.10 0.20 0.30.\n",
 		"\n| well | 10 | 4 | 0 | 200 | 0 | 1.00 | 4 | 0 | 0 |  | 1.00 |\n",
 		"\n| sick | 10 | 4 | 0 | 200 | 0 | 1.00 | 4 | 1 | 1 | 3 | 0.75 |\n",
-		"\n| well | stays closed |  |  | 0 |  |\n",
-		"\n| sick | opened after 1.0 s | 1 | consecutive |  | 2 |\n",
-		"\n| well again | closed after 2.0 s |  |  | 0 | 3 |\n",
+		"\n| well | stays closed |  |  | 0 |  |  |\n",
+		"\n| sick | opened after 1.0 s | 1 | consecutive |  |  | 2 |\n",
+		"\n| well again | closed after 2.0 s |  |  | 0 | 1 | 2 |\n",
 		"\n- Failed for callers with a fallback: 0 of 12; without: 1 of 12.\n",
-		"\n- Openings while the provider was well: 0. Probes: 5. Transitions that were not told: 0.\n",
+		"\n- Openings while the provider was well: 0. Canaries: 1, calls spent on probes: 4. Transitions that were not told: 0.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
