@@ -5,13 +5,22 @@
 // means, success, failure or neutral. It must not know HTTP, providers,
 // databases or wall clocks.
 //
-// The rules are in the pure core (machine.go, episode.go, streak.go, rate.go,
-// window.go, watch.go, cooldown.go, command.go): state and input and now give the next state and at
-// most one transition. The shell (registry.go, circuit.go, tab.go, permit.go,
-// sweep.go) holds the clock, the locks and the one ticker. A closed circuit
-// admits a call with one atomic load and counts its success with one atomic
-// add. Rule numbers (R8) and transitions (T6) in comments are those
-// of the breaker's specification.
+// The rules are in the pure core (machine.go, counting.go, episode.go, streak.go,
+// rate.go, window.go, watch.go, cooldown.go, command.go): state and input and now
+// give the next state and at most one transition. The shell (registry.go,
+// circuit.go, gate.go, tab.go, permit.go, sweep.go) holds the clock, the locks and
+// the one ticker. A closed circuit admits a call with one atomic load and counts
+// its success with one atomic add.
+//
+// Circuits that replicas share are records in a store (record.go, packed.go). One
+// script takes every step on them, in Lua on a server (circuit.lua) and, by the
+// very rules of the core, in Go (script.go). A replica (replica.go) decides by its
+// copy and tells the store what its calls came to (delta.go, link.go), takes what
+// the store answers (absorb.go), and asks it before a probe goes (shared.go).
+//
+// canary.go, sparing.go and rollup.go keep calls from targets that are not well
+// yet. Rule numbers (R8) and transitions (T6) in comments are those of the
+// breaker's specification.
 package breaker
 
 import "time"

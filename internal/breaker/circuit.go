@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,18 +36,6 @@ type circuit struct {
 	throttle *throttle // nil unless the settings want one
 	ended    uint64    // calls that were counted, over the life of the circuit
 	idle     idleness
-}
-
-// gate is what an open circuit tells a caller, so that refusing needs no lock.
-type gate struct {
-	state      State
-	reason     string
-	generation uint64
-	// canary: the gate stays shut for callers until one has done well.
-	canary         bool
-	cause          string
-	until, openFor time.Duration
-	latest         atomic.Pointer[Refusal]
 }
 
 // tally counts over the life of a circuit; the counters only ever grow.
@@ -308,23 +295,6 @@ func (c *circuit) countUnwell(w word) {
 	}
 }
 
-func (c *circuit) publishGate() {
-	m := &c.machine
-	switch m.state {
-	case Open:
-		c.gate.Store(&gate{
-			state: Open, reason: ReasonCircuitOpen, generation: m.generation, cause: m.cause,
-			until: m.openUntil, openFor: m.openFor, canary: c.settings.Canary && c.registry.canary != nil,
-		})
-	case HalfOpen:
-		c.gate.Store(m.canaryGate())
-	case ForcedOpen:
-		c.gate.Store(&gate{state: ForcedOpen, reason: ReasonCircuitOpen, generation: m.generation, until: cmp.Or(m.override.until, forever), openFor: forever})
-	default:
-		c.gate.Store(nil)
-	}
-}
-
 // unruled reports whether nothing governs the circuit: the settings say that it
 // is not enabled, and no person has said otherwise.
 func (c *circuit) unruled() bool { return c.off && !c.machine.state.operated() }
@@ -335,37 +305,6 @@ func (c *circuit) refusal(d decision) *Refusal {
 		Key: c.key, State: m.state, Reason: d.reason, RetryAfter: truth(m.state, d.retryAfter),
 		Cause: m.cause, Generation: m.generation,
 	}
-}
-
-// refusal says the same to all who come in the same second.
-func (g *gate) refusal(key string, now time.Duration) *Refusal {
-	wait := g.wait(now)
-	if r := g.latest.Load(); r != nil && r.RetryAfter == wait {
-		return r
-	}
-	r := &Refusal{
-		Key: key, State: g.state, Reason: g.reason, RetryAfter: wait,
-		Cause: g.cause, Generation: g.generation,
-	}
-	g.latest.Store(r)
-	return r
-}
-
-// wait is how long the circuit is open still.
-func (g *gate) wait(now time.Duration) time.Duration {
-	if g.state == ForcedOpen && g.until == forever {
-		return 0
-	}
-	return truth(g.state, min(g.until-now, g.openFor))
-}
-
-// truth is what a refusal says of the wait: whole seconds, or nothing where a
-// person has said no time (R31).
-func truth(s State, wait time.Duration) time.Duration {
-	if s == ForcedOpen && wait == 0 {
-		return 0
-	}
-	return wholeSeconds(wait)
 }
 
 // settleDue does what time alone has made due, and tells it.
@@ -423,60 +362,4 @@ func (c *circuit) adopt(p *policy) {
 		c.bind()
 		c.publish()
 	}
-}
-
-// snapshot reads the circuit and changes nothing.
-func (c *circuit) snapshot() Snapshot {
-	now := c.registry.now()
-	c.lock(instant{})
-	defer c.mu.Unlock()
-	s := Snapshot{
-		Key: c.key, Enabled: !c.off,
-		Rejected: c.rejected.Load(), Stale: c.tally.stale.Load(), DoubleDone: c.tally.doubleDone.Load(),
-		LeaseExpired: c.tally.expired.Load(), Neutral: c.tally.neutrals.Load(),
-		Probes: c.tally.probes.Load(), ProbeSuccesses: c.tally.probesWon.Load(), ProbeFailures: c.tally.probesLost.Load(),
-	}
-	if s.Enabled || c.machine.state.operated() {
-		c.describe(&s, now)
-	}
-	return s
-}
-
-func (c *circuit) describe(s *Snapshot, now time.Duration) {
-	m := &c.machine
-	s.State, s.Generation, s.Reason, s.Cause = m.state, m.generation, m.reason, m.cause
-	s.Since = time.Now().Add(-elapsed(now, m.since)).UTC()
-	s.RetryAfter = m.remaining(now)
-	s.Eligible = m.state == Open && s.RetryAfter == 0 && !c.settings.Canary
-	s.Note, s.Actor = m.override.note, m.override.actor
-	if left := m.override.remaining(now); left > 0 {
-		s.Until = time.Now().Add(left).UTC()
-	}
-
-	counts := m.counts(now)
-	if m.state == Open {
-		counts = m.opened
-	}
-	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
-	s.Slow = counts.Slow
-	s.FailureRate, s.SlowRate = c.rate(counts.Failures, counts), c.rate(counts.Slow, counts)
-	if c.settings.SlowRate == 0 {
-		s.SlowRate = nil
-	}
-	if m.state.counts() && m.streak.faded(now, 0, c.settings.memory()) {
-		s.ConsecutiveFailures = 0
-	}
-}
-
-// rate is the share that some have of the calls; nil while there are too few calls to speak of
-// one (R26). An episode has no more of them than it has slots.
-func (c *circuit) rate(some uint64, n Counts) *float64 {
-	least := c.settings.minCalls()
-	if e := c.machine.episode; e != nil {
-		least = min(least, uint64(len(e.slots)))
-	}
-	if n.Calls < max(1, least) {
-		return nil
-	}
-	return new(float64(some) / float64(n.Calls))
 }

@@ -61,3 +61,59 @@ func (r *Registry) Circuit(key string) (Snapshot, bool) {
 	}
 	return c.(*circuit).snapshot(), true
 }
+
+// snapshot reads the circuit and changes nothing.
+func (c *circuit) snapshot() Snapshot {
+	now := c.registry.now()
+	c.lock(instant{})
+	defer c.mu.Unlock()
+	s := Snapshot{
+		Key: c.key, Enabled: !c.off,
+		Rejected: c.rejected.Load(), Stale: c.tally.stale.Load(), DoubleDone: c.tally.doubleDone.Load(),
+		LeaseExpired: c.tally.expired.Load(), Neutral: c.tally.neutrals.Load(),
+		Probes: c.tally.probes.Load(), ProbeSuccesses: c.tally.probesWon.Load(), ProbeFailures: c.tally.probesLost.Load(),
+	}
+	if s.Enabled || c.machine.state.operated() {
+		c.describe(&s, now)
+	}
+	return s
+}
+
+func (c *circuit) describe(s *Snapshot, now time.Duration) {
+	m := &c.machine
+	s.State, s.Generation, s.Reason, s.Cause = m.state, m.generation, m.reason, m.cause
+	s.Since = time.Now().Add(-elapsed(now, m.since)).UTC()
+	s.RetryAfter = m.remaining(now)
+	s.Eligible = m.state == Open && s.RetryAfter == 0 && !c.settings.Canary
+	s.Note, s.Actor = m.override.note, m.override.actor
+	if left := m.override.remaining(now); left > 0 {
+		s.Until = time.Now().Add(left).UTC()
+	}
+
+	counts := m.counts(now)
+	if m.state == Open {
+		counts = m.opened
+	}
+	s.Calls, s.Failures, s.ConsecutiveFailures = counts.Calls, counts.Failures, counts.ConsecutiveFailures
+	s.Slow = counts.Slow
+	s.FailureRate, s.SlowRate = c.rate(counts.Failures, counts), c.rate(counts.Slow, counts)
+	if c.settings.SlowRate == 0 {
+		s.SlowRate = nil
+	}
+	if m.state.counts() && m.streak.faded(now, 0, c.settings.memory()) {
+		s.ConsecutiveFailures = 0
+	}
+}
+
+// rate is the share that some have of the calls; nil while there are too few calls to speak of
+// one (R26). An episode has no more of them than it has slots.
+func (c *circuit) rate(some uint64, n Counts) *float64 {
+	least := c.settings.minCalls()
+	if e := c.machine.episode; e != nil {
+		least = min(least, uint64(len(e.slots)))
+	}
+	if n.Calls < max(1, least) {
+		return nil
+	}
+	return new(float64(some) / float64(n.Calls))
+}
