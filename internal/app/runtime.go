@@ -69,7 +69,9 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	rt.probes = pipeline.NewProbes(recording, usage, circuits, terminal, upstreams)
 	for _, circuit := range cfg.AllCircuits() {
 		rt.declared[circuit.Key()] = true
-		rt.declared[groupOf(circuit.Key())] = true
+		if governing.settings(circuit.Key()).Rollup.Percent > 0 {
+			rt.declared[groupOf(circuit.Key())] = true
+		}
 	}
 	rt.calls.over = func() { g.closeUnshared(rt, g.runtime.Load()) }
 	rt.snapshot = newSnapshot(cfg, governing, stack)

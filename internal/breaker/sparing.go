@@ -35,12 +35,16 @@ func newThrottle(t Throttle) *throttle {
 	return &throttle{newTimeWindow(t.Window, throttleBuckets), newTimeWindow(t.Window, throttleBuckets)}
 }
 
+// mostRefused is the largest share of calls that a throttle refuses: the rest find
+// out when the target is well again.
+const mostRefused = 0.9
+
 // refuses counts a call that asks to go, and decides by chance in [0, 1).
 func (t *throttle) refuses(k, chance float64, now time.Duration) bool {
 	t.asked.slide(now)
 	asked, answered := float64(t.asked.counts(now).calls), float64(t.answered.counts(now).calls)
 	t.asked.succeed(1)
-	return chance < (asked-k*answered)/(asked+1)
+	return chance < min(mostRefused, (asked-k*answered)/(asked+1))
 }
 
 func (t *throttle) answer(now time.Duration) {

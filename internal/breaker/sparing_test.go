@@ -69,8 +69,11 @@ func TestSoftThrottle(t *testing.T) {
 	}
 	g.advance(3 * time.Minute)
 	got, reason := g.admittedOf(1000, endBadly)
-	if got > 100 || got < 1 || reason != breaker.ReasonThrottled {
+	if got > 150 || got < 90 || reason != breaker.ReasonThrottled {
 		t.Errorf("down: got %d of 1000 (%s), want a few", got, reason)
+	}
+	if got, _ := g.admittedOf(1000, endWell); got < 100 {
+		t.Errorf("just well again: got %d of 1000, want a tenth at least", got)
 	}
 	g.advance(3 * time.Minute)
 	if got, _ := g.admittedOf(1000, endWell); got != 1000 {

@@ -68,6 +68,9 @@ func (b CircuitBreaker) check(r *report, section path) {
 		r.fault(at("failure_threshold"), "is 0 and so are failure_rate_threshold and slow_call_rate_threshold, so no circuit could ever open", "give one of them more, or write enabled: false")
 	}
 	b.SlowCall.check(r, at("slow_call_duration"))
+	if r.sound(at("max_half_open"), at("probe")) && b.Probe.Mode == ProbeCanary && b.Probe.Timeout > b.MaxHalfOpen {
+		r.fault(section.key("probe").key("timeout"), "is more than max_half_open, for which callers would be kept out", "give it at most "+readable(b.MaxHalfOpen))
+	}
 	b.SoftThrottle.check(r, at("soft_throttle"), b.FailureRate)
 	b.Window.check(r, at("window"))
 	b.Probe.check(r, at("probe"))

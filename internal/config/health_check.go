@@ -33,7 +33,7 @@ func isPath(text string) bool {
 	if text == "" {
 		return true
 	}
-	u, err := url.Parse(strings.TrimLeft(text, "/"))
+	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Fragment != "" || !isVisible(text) {
 		return false
 	}

@@ -8,7 +8,7 @@ type Probe struct {
 	Mode      string        `yaml:"mode" check:"oneof=traffic|canary" doc:"traffic = the next calls, canary = a call of the gateway's own, before any of them."`
 	Prompt    string        `yaml:"prompt" doc:"What a canary asks."`
 	Expect    string        `yaml:"expect" doc:"What its answer must hold, in capitals or not; empty = any answer will do."`
-	Timeout   time.Duration `yaml:"timeout" check:"over=0s" doc:"How long it may take."`
+	Timeout   time.Duration `yaml:"timeout" check:"min=100ms" doc:"How long it may take."`
 	MaxTokens int           `yaml:"max_tokens" check:"min=1,max=1000" doc:"How long its answer may be."`
 	Demand    time.Duration `yaml:"demand" check:"over=0s" doc:"None is sent unless a call was refused within this time."`
 	Closes    bool          `yaml:"closes" doc:"Whether its success closes the circuit; else calls probe then."`
