@@ -106,7 +106,7 @@ func (s *soak) judgeCounts() {
 }
 
 func faultOfCounts(seen *seen, now breaker.Snapshot) string {
-	untold := seen.untold.Load()
+	untold, won, lost := seen.untold.Load(), seen.probesWon.Load(), seen.probesLost.Load()
 	for _, c := range []struct {
 		what        string
 		seen, total uint64
@@ -115,10 +115,13 @@ func faultOfCounts(seen *seen, now breaker.Snapshot) string {
 		{"refused calls", seen.refused.Load(), now.Rejected, 0},
 		{"probes", seen.probes.Load(), now.Probes, 0},
 		{"second ends", seen.doubleDone.Load(), now.DoubleDone, 0},
-		{"probes won", seen.probesWon.Load(), now.ProbeSuccesses, 0},
-		{"probes lost", seen.probesLost.Load(), now.ProbeFailures, untold},
 		{"stale ends", seen.stale.Load(), now.Stale, untold},
-		{"neutral ends", seen.neutral.Load(), now.Neutral, untold},
+		// A probe that is slow is lost, whatever its caller says of it (R34), and
+		// whether it was depends on the settings at its end: so they are held
+		// together, and each to what it can be.
+		{"neutral ends and verdicts", seen.neutral.Load() + won + lost, now.Neutral + now.ProbeSuccesses + now.ProbeFailures, untold},
+		{"probes won at most", won, max(won, now.ProbeSuccesses), 0},
+		{"probes lost at least", lost, min(lost, now.ProbeFailures), 0},
 	} {
 		if c.total < c.seen || c.total > c.seen+c.slack {
 			return fmt.Sprintf("counted %d %s, callers saw %d and %d calls whose end nobody was told", c.total, c.what, c.seen, c.slack)
