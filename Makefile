@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-breaker bench-shared bench-micro soak soak-breaker drill fuzz
+.PHONY: help deps deps-run build run test race smoke lint tools generate generate-check screenshots bench bench-features bench-breaker bench-shared bench-micro soak soak-breaker drill fuzz
 
 help: ## List these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,8 @@ deps-run:
 build: ## Build bin/breakwater
 	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/breakwater ./cmd/server
 
-run: deps-run build ## Start the gateway on its own Postgres with simulated providers (PORT, ADMIN_PORT, CONFIG)
-	@exec bin/breakwater serve --config $(CONFIG)
+run: deps-run build ## Start the gateway on its own Postgres with simulated providers, and print a key (PORT, ADMIN_PORT, CONFIG)
+	@exec bin/breakwater serve --try --config $(CONFIG)
 
 test: deps ## Run every test, with the race detector
 	go test -race -timeout 15m ./...
@@ -67,6 +67,10 @@ screenshots: deps ## Take the pictures of the pages for docs/images
 bench: deps-run build ## Measure the gateway beside a plain reverse proxy (BENCH='--rounds 20' for longer, --help for more)
 	go build -o bin/bench ./bench
 	@bin/bench run $(BENCH)
+
+bench-features: deps build ## Measure what keys, limits, replays and cached answers cost beside the plain gateway (BENCH='--rounds 10')
+	go build -o bin/bench ./bench
+	@bin/bench features $(BENCH)
 
 bench-breaker: ## Measure the circuit breaker beside gobreaker and failsafe-go, in about two minutes
 	go -C internal/breaker/bench build -o $(CURDIR)/bin/bench-breaker .

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -19,18 +20,19 @@ const callLimit = 20 * time.Second
 type client struct {
 	address string
 	call    exchange
-	message []byte // the whole request, headers included
+	head    string        // of the request, but for its last headers
+	headers func() string // the last headers of each call, a line each; nil = none
 
 	conn   net.Conn
 	reader *bufio.Reader
 	buf    []byte
 }
 
-func newClient(address string, call exchange) *client {
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-		"Authorization: Bearer sk-bench\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n", chatPath, address, len(call.request))
+func newClient(address string, call exchange, headers func() string) *client {
 	return &client{
-		address: address, call: call, message: append([]byte(head), call.request...),
+		address: address, call: call, headers: headers,
+		head: fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+			"User-Agent: bench\r\nContent-Length: %d\r\n", chatPath, address, len(call.request)),
 		reader: bufio.NewReaderSize(nil, 32<<10), buf: make([]byte, 32<<10),
 	}
 }
@@ -56,7 +58,7 @@ func (c *client) attempt() (timing, error) {
 	if err := c.conn.SetDeadline(began.Add(callLimit)); err != nil {
 		return timing{}, err
 	}
-	if _, err := c.conn.Write(c.message); err != nil {
+	if _, err := c.conn.Write(c.message()); err != nil {
 		return timing{}, err
 	}
 	resp, err := http.ReadResponse(c.reader, nil)
@@ -73,6 +75,15 @@ func (c *client) attempt() (timing, error) {
 		err = errors.New("the server closes the connection")
 	}
 	return t, err
+}
+
+// message is the whole request of the next call.
+func (c *client) message() []byte {
+	headers := ""
+	if c.headers != nil {
+		headers = c.headers()
+	}
+	return slices.Concat([]byte(c.head), []byte(headers), []byte("\r\n"), c.call.request)
 }
 
 func (c *client) connect() error {

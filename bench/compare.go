@@ -15,9 +15,11 @@ import (
 type subject struct {
 	name    string
 	address string
-	pid     int       // 0 = its use of the machine is not measured
-	db      *database // of the gateway
-	sent    *int      // counts the calls that must be on record
+	headers func() string // of each call; nil = none
+	pid     int           // 0 = its use of the machine is not measured
+	db      *database     // of the gateway
+	redis   *rig.Redis    // of a gateway that shares its state
+	sent    *int          // counts the calls that must be on record
 }
 
 // settleTime passes between a slice and its accounting: the gateway writes its
@@ -96,16 +98,16 @@ func (b *bench) rounds(ctx context.Context, subjects []subject) ([]round, error)
 
 // slice loads one server and accounts for it.
 func (b *bench) slice(ctx context.Context, s subject, l load) (figures, error) {
-	before, err := s.usage()
+	before, err := s.usage(ctx)
 	if err != nil {
 		return figures{}, err
 	}
-	o := slice{address: s.address, call: b.exchanges[l.mode], concurrency: l.concurrency, length: b.Slice}.run(ctx)
+	o := slice{address: s.address, call: b.exchanges[l.mode], headers: s.headers, concurrency: l.concurrency, length: b.Slice}.run(ctx)
 	if err := ctx.Err(); err != nil {
 		return figures{}, err
 	}
 	time.Sleep(settleTime)
-	after, err := s.usage()
+	after, err := s.usage(ctx)
 	if err != nil {
 		return figures{}, err
 	}
@@ -118,11 +120,12 @@ func (b *bench) slice(ctx context.Context, s subject, l load) (figures, error) {
 
 // usage is what a server has taken of the machine so far.
 type usage struct {
-	cpu, database time.Duration
-	memory        memory
+	cpu, database, store time.Duration
+	scripts              int // that the store ran
+	memory               memory
 }
 
-func (s subject) usage() (u usage, err error) {
+func (s subject) usage(ctx context.Context) (u usage, err error) {
 	if s.pid == 0 {
 		return u, nil
 	}
@@ -132,6 +135,12 @@ func (s subject) usage() (u usage, err error) {
 	if u.memory, err = memoryOf(s.pid); err != nil || s.db == nil {
 		return u, err
 	}
-	u.database, err = s.db.cpuTime()
+	if u.database, err = s.db.cpuTime(); err != nil || s.redis == nil {
+		return u, err
+	}
+	if u.store, err = cpuTime(s.redis.PID()); err != nil {
+		return u, err
+	}
+	u.scripts, err = s.redis.ScriptRuns(ctx)
 	return u, err
 }

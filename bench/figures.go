@@ -18,6 +18,7 @@ type figures struct {
 	p50, p99        time.Duration // of whole calls
 	first           time.Duration // median time to the first text
 	cpu, database   float64       // seconds per 1,000 calls
+	store, scripts  float64       // the store's seconds per 1,000 calls, and the scripts it ran per call
 	resident        float64       // bytes after the load
 	addedP50        time.Duration // over the upstream itself
 	addedFirst      time.Duration
@@ -36,6 +37,8 @@ func newFigures(o outcome, before, after usage) figures {
 		first:    o.quantile(0.50, first),
 		cpu:      (after.cpu - before.cpu).Seconds() / thousands,
 		database: (after.database - before.database).Seconds() / thousands,
+		store:    (after.store - before.store).Seconds() / thousands,
+		scripts:  float64(after.scripts-before.scripts) / float64(o.sent),
 		resident: float64(after.memory.resident),
 	}
 }
@@ -93,6 +96,8 @@ func medianFigures(all []figures) figures {
 		first:           median(all, func(f figures) time.Duration { return f.first }),
 		cpu:             median(all, func(f figures) float64 { return f.cpu }),
 		database:        median(all, func(f figures) float64 { return f.database }),
+		store:           median(all, func(f figures) float64 { return f.store }),
+		scripts:         median(all, func(f figures) float64 { return f.scripts }),
 		resident:        median(all, func(f figures) float64 { return f.resident }),
 		addedP50:        median(all, func(f figures) time.Duration { return f.addedP50 }),
 		addedFirst:      median(all, func(f figures) time.Duration { return f.addedFirst }),

@@ -10,13 +10,12 @@ import (
 	"github.com/breakwater-llm/breakwater/bench/rig"
 )
 
-// configuration has everything on: retries and places per provider, a second
-// target, declared windows, circuits, prices, reordering by health, a record of
-// every call.
+// configuration has everything on that is on by itself: retries and places per
+// provider, a second target, declared windows, circuits, prices, reordering by
+// health, a record of every call. It ends in the section of what is called.
 const configuration = `server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}
 log: {format: json}
-auth: {mode: open}
-database: {url: %q}
+database: {url: %q, data_dir: %[3]q}
 health: {reorder_fallback: true, reorder_primary: true}
 providers:
   first:
@@ -36,6 +35,9 @@ configurations:
       - {provider: second, model: m1}
 `
 
+// open lets every caller in.
+const open = "auth: {mode: open}\n"
+
 // gateway is a running gateway and what it should have on record.
 type gateway struct {
 	*rig.Child
@@ -52,7 +54,7 @@ func startGateway(ctx context.Context, dir string, db *database, upstream string
 		return nil, err
 	}
 	file := filepath.Join(dir, "breakwater.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, configuration, db.server.URL(), upstream), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, open+configuration, db.server.URL(), upstream, dir), 0o600); err != nil {
 		return nil, err
 	}
 	c, err := rig.Start(ctx, dir, "breakwater", program[0], append(program[1:], "--config", file)...)

@@ -12,6 +12,7 @@ import (
 type slice struct {
 	address     string
 	call        exchange
+	headers     func() string // of each call; nil = none
 	concurrency int
 	calls       int64         // at most this many; 0 = as many as fit
 	length      time.Duration // no call begins after it; 0 = until calls are made
@@ -57,7 +58,7 @@ func (s slice) run(ctx context.Context) outcome {
 
 func (s slice) worker(more func() bool) outcome {
 	var o outcome
-	c := newClient(s.address, s.call)
+	c := newClient(s.address, s.call, s.headers)
 	defer c.close()
 	for more() {
 		o.sent++

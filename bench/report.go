@@ -34,8 +34,7 @@ func describeMachine() machine {
 // report writes everything as Markdown.
 func report(r *runCmd, before, after machine, table []row, h *held) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s to %s UTC, %d × %s, %s; load of the machine %s before, %s after.\n",
-		before.at.Format("2006-01-02 15:04"), after.at.Format("15:04"), before.processors, before.model, runtime.Version(), before.load, after.load)
+	writeHead(&text, before, after)
 	if len(table) > 0 {
 		fmt.Fprintf(&text, "Medians of %d rounds, %s per server and load in each; the upstream waits %s before an answer and %s between the pieces of a stream.\n",
 			r.Rounds, r.Slice, r.FirstToken, r.Pace)
@@ -47,6 +46,11 @@ func report(r *runCmd, before, after machine, table []row, h *held) string {
 			h.calls, answers(r.Answers), h.took.Round(time.Second), holdConcurrency, mib(float64(h.after.resident)), mib(float64(h.before.resident)), mib(float64(h.after.peak)))
 	}
 	return text.String()
+}
+
+func writeHead(text *strings.Builder, before, after machine) {
+	fmt.Fprintf(text, "%s to %s UTC, %d × %s, %s; load of the machine %s before, %s after.\n",
+		before.at.Format("2006-01-02 15:04"), after.at.Format("15:04"), before.processors, before.model, runtime.Version(), before.load, after.load)
 }
 
 // answers names the kinds of answer, of which each had the same number of calls.

@@ -20,7 +20,7 @@ type vocabulary map[string]values
 // ambient are the labels that Prometheus gives to what it scrapes.
 var ambient = []string{"namespace", "job", "instance"}
 
-// scraped is what a gateway says of itself that has two targets and a context assembler and has
+// scraped is what a gateway says of itself that has two targets, a context assembler and limits and has
 // served nothing yet, and what Prometheus adds.
 func scraped(t *testing.T) vocabulary {
 	t.Helper()
@@ -29,6 +29,7 @@ providers:
   alpha: {kind: simulated, models: {m1: {input: 1, output: 5}}}
   beta: {kind: simulated, models: {m1: {input: 1, output: 5}}}
 configurations:
+  spent: {targets: [{provider: alpha, model: m1}], limits: {requests_per_day: 9, tokens_per_day: 9, cost_per_day: 9, requests_per_month: 9, tokens_per_month: 9, cost_per_month: 9, requests_per_minute: 9, tokens_per_minute: 9, concurrent: 9}}
   chat: {targets: [{provider: alpha, model: m1}, {provider: beta, model: m1}], context: {address: "127.0.0.1:1"}}
 `)
 	answer := apptest.Get(t, g.AdminURL+"/metrics")

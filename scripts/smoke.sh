@@ -47,6 +47,8 @@ smoke() {
 	before=$(newest "$runs")
 	answer=$(printed_curl)
 	grep -q '"chat.completion"' <<<"$answer" || { echo "smoke: the printed curl answered: $answer" >&2; return 1; }
+	answer=$(curl -sS "http://127.0.0.1:$PORT/v1/models")
+	grep -q '"invalid_api_key"' <<<"$answer" || { echo "smoke: without a key the answer is: $answer" >&2; return 1; }
 	echo "smoke: $(id -un): answered after $((SECONDS - begun)) s"
 
 	for _ in $(seq 1 100); do
@@ -61,6 +63,8 @@ smoke() {
 	begun=$SECONDS
 	start
 	curl -fsS "$runs/$run" | grep -q "\"run_id\":\"$run\"" || { echo "smoke: run $run is gone after kill -9" >&2; return 1; }
+	answer=$(printed_curl)
+	grep -q '"chat.completion"' <<<"$answer" || { echo "smoke: after kill -9 the printed curl answered: $answer" >&2; return 1; }
 	echo "smoke: $(id -un): run $run survived kill -9; second start took $((SECONDS - begun)) s"
 	stop_group "$group" INT
 	wait "$group" 2>/dev/null || true
@@ -75,6 +79,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 clone() { git clone -q "$source" "$1"; }
 
+# lend gives the user what root has downloaded and built, as links where the disk
+# allows it, so that the same is not done twice. What the user adds is their own.
+lend() {
+	mkdir -p "$(dirname "$2")"
+	cp -al "$1" "$2" 2>/dev/null || { rm -rf "$2"; cp -a "$1" "$2"; }
+	find "$2" -type d -exec chmod u+w {} + -exec chown "$user" {} +
+	chown "$user" "$(dirname "$2")"
+}
+
 if [ "$(id -u)" != 0 ]; then
 	clone "$work/clone"
 	cd "$work/clone" && scripts/smoke.sh inner
@@ -88,9 +101,11 @@ clone "$work/closed/clone"
 user=breakwater-smoke
 id "$user" >/dev/null 2>&1 || useradd --system --create-home "$user"
 home=$(getent passwd "$user" | cut -d: -f6)
-rm -rf "$home/clone"
+rm -rf "$home/clone" "$home/.cache/go-build" "$home/go"
 clone "$home/clone"
 chown -R "$user" "$home"
+lend "$(go env GOCACHE)" "$home/.cache/go-build"
+lend "$(go env GOMODCACHE)" "$home/go/pkg/mod"
 runuser -u "$user" -- env HOME="$home" PATH="$PATH" GOPROXY="$(go env GOPROXY)" GOFLAGS="$(go env GOFLAGS)" \
 	bash -c 'cd "$HOME/clone" && scripts/smoke.sh inner'
-rm -rf "$home/clone"
+rm -rf "$home/clone" "$home/.cache/go-build" "$home/go"

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -60,6 +62,32 @@ func (r *Redis) answers(ctx context.Context) bool {
 		_, err = conn.Read(answer)
 	}
 	return err == nil && string(answer) == "+PONG"
+}
+
+// PID is the server's process.
+func (r *Redis) PID() int { return r.cmd.Process.Pid }
+
+// ScriptRuns returns how many scripts the server has run so far.
+func (r *Redis) ScriptRuns(ctx context.Context) (int, error) {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", r.URL[len("redis://"):])
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(startLimit))
+	if _, err := conn.Write([]byte("INFO commandstats\r\nQUIT\r\n")); err != nil {
+		return 0, err
+	}
+	told, err := io.ReadAll(conn)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(told), "cmdstat_evalsha:calls=") // absent = none yet
+	number, _, _ := strings.Cut(rest, ",")
+	if number == "" {
+		return 0, nil
+	}
+	return strconv.Atoi(number)
 }
 
 // Stop ends the server and waits for its end.

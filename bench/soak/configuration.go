@@ -11,15 +11,15 @@ import (
 // own, so that each has its own circuit, and healthy ones to fall back to. The
 // clocks are short, so that ten minutes see them all. A revision differs from
 // its neighbours in what a reload takes over, clients of providers included.
-func configuration(databaseURL, upstream string, revision int) string {
+func configuration(databaseURL, dir, upstream string, revision int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0", write_timeout: 1s, stream_keepalive: 1s}
 log: {format: json}
 auth: {mode: open}
-database: {url: %q, max_conns: %d}
+database: {url: %q, data_dir: %q, max_conns: %d}
 health: {window: 1m, refresh: 2s, reorder_fallback: true}
 circuit_breaker: {failure_threshold: 4, cooldown: 1s, max_cooldown: 4s, cooldown_jitter: 0.%d}
-`, databaseURL, maxConns, 1+revision%2)
+`, databaseURL, dir, maxConns, 1+revision%2)
 	text.WriteString("providers:\n")
 	for _, p := range providers() {
 		fmt.Fprintf(&text, "  %s:\n    kind: openai\n    base_url: http://%s/v1\n    region: r1\n    %s\n", p.name, upstream, p.key)

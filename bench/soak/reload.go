@@ -22,11 +22,11 @@ func (s *soak) reload(ctx context.Context) {
 		if n%3 == 0 {
 			err = s.offer(ctx, "refused", faulty)
 			if err == nil {
-				err = s.offer(ctx, "unchanged", configuration(s.relay.url, s.upstream.address, revision))
+				err = s.offer(ctx, "unchanged", configuration(s.relay.url, s.dir, s.upstream.address, revision))
 			}
 		} else {
 			revision++
-			err = s.offer(ctx, "applied", configuration(s.relay.url, s.upstream.address, revision))
+			err = s.offer(ctx, "applied", configuration(s.relay.url, s.dir, s.upstream.address, revision))
 		}
 		if ctx.Err() != nil {
 			return

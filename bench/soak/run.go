@@ -92,7 +92,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 }
 
 func (s *soak) install(revision int) error {
-	return install(s.file, configuration(s.relay.url, s.upstream.address, revision))
+	return install(s.file, configuration(s.relay.url, s.dir, s.upstream.address, revision))
 }
 
 // rest is how long the gateway is left alone before its base is taken.

@@ -21,10 +21,17 @@ func (f configFlag) load() (*config.Config, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usageError{fmt.Errorf("%s does not exist: name a file with --config, for example examples/quickstart.yaml", f.Path)}
-	case err != nil:
+	case isFaults(err):
 		return nil, usageError{err}
+	case err != nil:
+		return nil, usageError{fmt.Errorf("%w: name a file that this user may read with --config", err)}
 	}
 	return cfg, nil
+}
+
+func isFaults(err error) bool {
+	var faults config.Faults
+	return errors.As(err, &faults)
 }
 
 type configCmd struct {

@@ -34,7 +34,8 @@ type gatewayClient struct {
 func newGatewayClient(address, token string) (*gatewayClient, error) {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return nil, usageError{fmt.Errorf("%q is not the address of a gateway: write it as http://127.0.0.1:8081, in --url or BREAKWATER_URL", address)}
+		// What was written is not shown: it may be a token, or hold a password.
+		return nil, usageError{errors.New("that is not the address of a gateway: write it as http://127.0.0.1:8081, in --url or BREAKWATER_URL")}
 	}
 	base := &url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: strings.TrimRight(parsed.Path, "/")}
 	return &gatewayClient{base: base.String(), token: token, http: &http.Client{Timeout: gatewayPatience}}, nil

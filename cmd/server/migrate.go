@@ -20,11 +20,16 @@ type migrateCmd struct {
 	Status migrateStatusCmd `cmd:"" help:"List every migration and when it was applied."`
 }
 
-// withDatabase runs work on the database of a configuration and ends a private
-// server that only this command needed.
-func withDatabase(ctx context.Context, cfg *config.Config, std streams, work func(url string) error) (err error) {
+// withExisting runs work on the database of a configuration and ends a private
+// server that only this command needed. It makes no private database.
+func withExisting(ctx context.Context, cfg *config.Config, std streams, work func(url string) error) error {
+	return withDatabase(ctx, cfg, true, std, work)
+}
+
+// withDatabase is withExisting, which may also make a private database.
+func withDatabase(ctx context.Context, cfg *config.Config, existing bool, std streams, work func(url string) error) (err error) {
 	log, _ := app.NewLogger(cfg.Log, std.Err)
-	db, err := app.UseDatabase(ctx, cfg.Database, log)
+	db, err := app.UseDatabase(ctx, cfg.Database, existing, log)
 	if err != nil {
 		return err
 	}
@@ -33,7 +38,17 @@ func withDatabase(ctx context.Context, cfg *config.Config, std streams, work fun
 		defer cancel()
 		err = errors.Join(err, db.Close(stopping))
 	}()
-	return work(db.URL)
+	return advised(work(db.URL), cfg.Database)
+}
+
+// advised says what to do about a database that cannot be reached. A private one
+// is nobody's to start. The advice is a line of its own, as those of the driver are.
+func advised(err error, database config.Database) error {
+	told := postgres.Translate(err)
+	if !errors.Is(told, postgres.ErrUnavailable) || database.Private {
+		return err
+	}
+	return fmt.Errorf("%w\nstart the database, or check database.url", told)
 }
 
 type migrateUpCmd struct{ configFlag }
@@ -44,7 +59,7 @@ func (c migrateUpCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(ctx, cfg, std, func(url string) error {
+	return withDatabase(ctx, cfg, false, std, func(url string) error {
 		applied, err := postgres.Migrate(ctx, url)
 		for _, m := range applied {
 			fmt.Fprintf(std.Out, "applied %05d %s\n", m.Version, m.Name)
@@ -64,7 +79,7 @@ func (c migrateDownCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(ctx, cfg, std, func(url string) error {
+	return withExisting(ctx, cfg, std, func(url string) error {
 		m, err := postgres.MigrateDown(ctx, url)
 		if errors.Is(err, postgres.ErrNotFound) {
 			fmt.Fprintln(std.Out, "nothing to take back")
@@ -85,7 +100,7 @@ func (c migrateStatusCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(ctx, cfg, std, func(url string) error {
+	return withExisting(ctx, cfg, std, func(url string) error {
 		all, err := postgres.MigrationStatus(ctx, url)
 		for _, m := range all {
 			state := "pending"

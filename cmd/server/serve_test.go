@@ -10,14 +10,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
+
+// patience bounds every wait of a test; a slow machine needs most of it.
+const patience = 2 * time.Minute
 
 // running is the program as a supervisor has it: a process, its configuration
 // file, and the lines that it logs.
@@ -27,6 +32,7 @@ type running struct {
 	data    string
 	admin   string
 	lines   chan line
+	said    apptest.Logs // everything that the process writes, as it is
 	ended   chan error
 }
 
@@ -51,6 +57,21 @@ func serve(t *testing.T, window string) *running {
 // serveText is serve with a configuration and a database of the test's choice.
 func serveText(t *testing.T, text, databaseURL string) *running {
 	t.Helper()
+	r := startProcess(t, text, databaseURL)
+	t.Cleanup(func() {
+		if err := r.process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := <-r.ended; err != nil {
+			t.Errorf("the program ended with %v", err)
+		}
+	})
+	return r
+}
+
+// startProcess runs the program; whoever asks for it ends it.
+func startProcess(t *testing.T, text, databaseURL string) *running {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +81,7 @@ func serveText(t *testing.T, text, databaseURL string) *running {
 	cmd := exec.Command(program, "serve", "--config", r.path)
 	cmd.Args[0] = "breakwater" // by which the test binary knows what it is to be
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+databaseURL)
+	cmd.Stdout = &r.said
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +96,6 @@ func serveText(t *testing.T, text, databaseURL string) *running {
 		read.Wait()
 		r.ended <- cmd.Wait()
 	}()
-	t.Cleanup(func() {
-		if err := r.process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := <-r.ended; err != nil {
-			t.Errorf("the program ended with %v", err)
-		}
-	})
 	at := r.await(t, "listening")
 	r.data, r.admin = "http://"+at.Data, "http://"+at.Admin
 	return r
@@ -92,6 +106,7 @@ func (r *running) read(stderr io.Reader) {
 	defer close(r.lines)
 	for scanner := bufio.NewScanner(stderr); scanner.Scan(); {
 		var l line
+		_, _ = r.said.Write(append(slices.Clone(scanner.Bytes()), '\n'))
 		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
 			l.Msg = scanner.Text()
 		}
@@ -103,7 +118,7 @@ func (r *running) read(stderr io.Reader) {
 func (r *running) await(t *testing.T, says string) line {
 	t.Helper()
 	var seen []line
-	for timeout := time.After(30 * time.Second); ; {
+	for timeout := time.After(patience); ; {
 		select {
 		case l, open := <-r.lines:
 			if strings.Contains(l.Msg, says) {
@@ -118,8 +133,13 @@ func (r *running) await(t *testing.T, says string) line {
 	}
 }
 
+// write writes the configuration. What does not say where its data is gets a
+// place of its own.
 func (r *running) write(t *testing.T, text string) {
 	t.Helper()
+	if !strings.Contains(text, "data_dir:") {
+		text = strings.Replace(text, "database: {", fmt.Sprintf("database: {data_dir: %q, ", filepath.Dir(r.path)), 1)
+	}
 	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +310,7 @@ func TestTheProgramShowsNothingOfUnaskedAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	for timeout := time.After(30 * time.Second); ; {
+	for timeout := time.After(patience); ; {
 		select {
 		case l := <-r.lines:
 			if strings.Contains(l.Msg, "sk-secret") || strings.Contains(l.Msg, "Unsolicited") {

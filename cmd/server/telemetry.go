@@ -11,17 +11,18 @@ import (
 )
 
 type telemetryCmd struct {
-	Purge telemetryPurgeCmd `cmd:"" help:"Delete expired telemetry from every telemetry table."`
+	Purge telemetryPurgeCmd `cmd:"" help:"Delete expired telemetry from every telemetry table, and usage past its own age."`
 }
 
 type telemetryPurgeCmd struct {
 	configFlag
-	Days      *int           `placeholder:"N" help:"Delete what is older than N days."`
-	OlderThan *time.Duration `placeholder:"720h" help:"Delete what is older than this."`
+	Days      *int           `placeholder:"N" help:"Delete records older than N days."`
+	OlderThan *time.Duration `placeholder:"720h" help:"Delete records older than this."`
 	DryRun    bool           `help:"Only count what would be deleted."`
 }
 
-// Run prints how many rows each table lost, or would lose.
+// Run prints how many rows each table lost, or would lose. Sums of usage have an
+// age of their own.
 func (c telemetryPurgeCmd) Run(ctx context.Context, std streams) error {
 	cfg, err := c.load()
 	if err != nil {
@@ -31,15 +32,25 @@ func (c telemetryPurgeCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(ctx, cfg, std, func(url string) error {
+	return withExisting(ctx, cfg, std, func(url string) error {
 		pool, err := postgres.Open(ctx, url, postgres.Options{MaxConns: 1})
 		if err != nil {
 			return err
 		}
 		defer pool.Close()
-		purged, err := telemetry.NewRepository(pool).Purge(ctx, time.Now().Add(-age), c.DryRun)
+		tables, now := telemetry.NewRepository(pool), time.Now()
+		purged, err := tables.Purge(ctx, now.Add(-age), c.DryRun)
+		if err == nil {
+			var usage telemetry.Purged
+			usage, err = tables.PurgeUsage(ctx, now.Add(-cfg.Telemetry.Usage), c.DryRun)
+			purged = append(purged, usage)
+		}
+		done := "deleted"
+		if c.DryRun {
+			done = "would delete"
+		}
 		for _, p := range purged {
-			fmt.Fprintf(std.Out, "%s: %d row(s)\n", p.Table, p.Rows)
+			fmt.Fprintf(std.Out, "%s: %s %d row(s)\n", p.Table, done, p.Rows)
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/breakwater-llm/breakwater/internal/credential"
 	"github.com/breakwater-llm/breakwater/internal/operators"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 )
@@ -24,15 +25,7 @@ func withTokens(ctx context.Context, flag configFlag, std streams, work func(*op
 	if err != nil {
 		return err
 	}
-	return withDatabase(ctx, cfg, std, func(url string) error {
-		if err := postgres.Verify(ctx, url); err != nil {
-			return err
-		}
-		pool, err := postgres.Open(ctx, url, postgres.Options{MaxConns: 1})
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
+	return withPool(ctx, cfg, std, func(pool *postgres.Pool) error {
 		return work(operators.NewTokens(operators.NewRepository(pool)))
 	})
 }
@@ -47,7 +40,7 @@ type tokensCreateCmd struct {
 // Run prints the token's text alone on stdout, so that a script can take it, and
 // what a person should know about it on stderr.
 func (c tokensCreateCmd) Run(ctx context.Context, std streams) error {
-	ttl, err := c.ttl()
+	ttl, err := lifetime(c.TTL)
 	if err != nil {
 		return err
 	}
@@ -65,18 +58,6 @@ func (c tokensCreateCmd) Run(ctx context.Context, std streams) error {
 		_, err = fmt.Fprintln(std.Out, text)
 		return err
 	})
-}
-
-// ttl is 0 for a token without end. One that would be over at once is refused.
-func (c tokensCreateCmd) ttl() (time.Duration, error) {
-	switch {
-	case c.TTL == nil:
-		return 0, nil
-	case *c.TTL < time.Second:
-		return 0, usageError{fmt.Errorf("--ttl %s is over at once: give a duration such as 720h, or leave it out", *c.TTL)}
-	default:
-		return *c.TTL, nil
-	}
 }
 
 type tokensListCmd struct{ configFlag }
@@ -98,10 +79,9 @@ func printTokens(w io.Writer, all []operators.Token, now time.Time) error {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tPREFIX\tNAME\tROLE\tSTATE\tCREATED\tEXPIRES\tREVOKED")
+	fmt.Fprintln(table, "ID\tPREFIX\tNAME\tROLE\t"+lifeColumns)
 	for _, t := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			t.ID, t.Prefix, t.Name, t.Role, t.State(now), moment(&t.CreatedAt), moment(t.ExpiresAt), moment(t.RevokedAt))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.ID, t.Prefix, t.Name, t.Role, lifeOf(t.Life, now))
 	}
 	return table.Flush()
 }
@@ -117,7 +97,7 @@ func (c tokensRevokeCmd) Run(ctx context.Context, std streams) error {
 		token, already, err := tokens.Revoke(ctx, c.ID)
 		switch {
 		case errors.Is(err, operators.ErrTokenNotFound):
-			return fmt.Errorf("%w: no token has that id or prefix; breakwater tokens list shows those there are", err)
+			return unnamed("token", c.ID, err, liveTokensNamed(ctx, tokens, c.ID))
 		case err != nil:
 			return err
 		case already:
@@ -129,10 +109,14 @@ func (c tokensRevokeCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// moment is a time for people; never where there is none.
-func moment(t *time.Time) string {
-	if t == nil {
-		return "never"
+// liveTokensNamed lists the prefixes of the live tokens of a name; none where
+// they cannot be read.
+func liveTokensNamed(ctx context.Context, tokens *operators.Tokens, name string) (prefixes []string) {
+	list, _ := tokens.List(ctx) // it only helps to say more
+	for _, t := range list {
+		if t.Name == name && t.State(time.Now()) == credential.StateLive {
+			prefixes = append(prefixes, t.Prefix)
+		}
 	}
-	return t.UTC().Format(time.RFC3339)
+	return prefixes
 }

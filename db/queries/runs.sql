@@ -1,6 +1,7 @@
 -- One statement writes a batch. A run that was written before, by a batch whose
--- answer was lost, is left as it is. The arrays have no NULL elements, so '' and
--- -1 stand for "not measured" on the way in.
+-- answer was lost, is left as it is. Batches that share runs touch them in one
+-- order, and so never block each other for good. The arrays have no NULL elements,
+-- so '' and -1 stand for "not measured" on the way in.
 
 -- name: InsertRuns :execrows
 INSERT INTO telemetry_runs (
@@ -8,7 +9,7 @@ INSERT INTO telemetry_runs (
     operation, dialect, configuration, requested_model,
     served_provider, served_model, served_region,
     outcome, failure_class, failure_reason, http_status,
-    latency_ms, overhead_us, ttft_ms, streamed, degraded, attempts, fallbacks,
+    latency_ms, overhead_us, ttft_ms, streamed, cache_hit, idempotent_replay, degraded, attempts, fallbacks,
     input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
     usage_estimated, usage_anomaly, cost_usd, unpriced
 )
@@ -34,6 +35,8 @@ SELECT
     unnest(@overhead_us::bigint[]),
     nullif(unnest(@ttft_ms::bigint[]), -1),
     unnest(@streamed::boolean[]),
+    unnest(@cache_hit::boolean[]),
+    unnest(@idempotent_replay::boolean[]),
     nullif(unnest(@degraded::text[]), ''),
     unnest(@attempts::integer[]),
     unnest(@fallbacks::integer[]),
@@ -46,11 +49,13 @@ SELECT
     unnest(@usage_anomaly::boolean[]),
     nullif(unnest(@cost_usd::numeric[]), -1),
     unnest(@unpriced::boolean[])
+ORDER BY 1
 ON CONFLICT DO NOTHING;
 
 -- Newest first, after a cursor; '' matches everything. A provider matches when
 -- it was asked or refused at all, not only when it answered. What the gateway
--- asks on its own account is listed only where it is asked for.
+-- asks on its own account is listed only where it is asked for. A key is meant by
+-- its id or by its name, which keys that are revoked had before.
 
 -- name: ListRuns :many
 SELECT * FROM telemetry_runs r
@@ -60,6 +65,7 @@ WHERE r.started_at >= @from_at AND r.started_at < @to_at
   AND (@outcome::text = '' OR r.outcome = @outcome)
   AND (@failure_class::text = '' OR r.failure_class = @failure_class)
   AND (@configuration::text = '' OR r.configuration = @configuration)
+  AND (@api_key::text = '' OR r.api_key_id = @api_key OR r.api_key_id = ANY (ARRAY(SELECT k.id::text FROM api_keys k WHERE k.name = @api_key)))
   AND (@provider::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
         WHERE a.run_id = r.run_id AND a.provider = @provider
@@ -78,6 +84,7 @@ WHERE r.correlation_id = @correlation_id
   AND (@outcome::text = '' OR r.outcome = @outcome)
   AND (@failure_class::text = '' OR r.failure_class = @failure_class)
   AND (@configuration::text = '' OR r.configuration = @configuration)
+  AND (@api_key::text = '' OR r.api_key_id = @api_key OR r.api_key_id = ANY (ARRAY(SELECT k.id::text FROM api_keys k WHERE k.name = @api_key)))
   AND (@provider::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
         WHERE a.run_id = r.run_id AND a.provider = @provider

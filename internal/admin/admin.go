@@ -28,7 +28,9 @@ import (
 const (
 	runsPath     = "/runs/"
 	circuitsPath = "/circuits/"
+	limitsPath   = "/limits"
 	livePath     = "/live"
+	usagePath    = "/usage"
 )
 
 // Circuits reads the circuits as they are now.
@@ -41,12 +43,14 @@ type Circuits interface {
 type Configuration struct {
 	Name    string
 	Targets []llm.Target
+	Need    Need
 }
 
 // Callers is what clients may name.
 type Callers struct {
 	Configurations []Configuration
 	Direct         bool // and targets themselves, too
+	DirectNeed     Need // of who names a target
 }
 
 // Policy is what governs a circuit: a profile of the configuration or its base,
@@ -70,6 +74,8 @@ type Runs interface {
 	// LatestOwn returns the latest call that the gateway made on its own account,
 	// or runs.ErrNotFound.
 	LatestOwn(ctx context.Context, operation, correlationID string) (runs.Run, error)
+	// KeyNames returns the names of API keys by id; one that is not known has none.
+	KeyNames(ctx context.Context, ids []string) (map[string]string, error)
 }
 
 // History reads what has happened to a circuit.
@@ -85,8 +91,33 @@ type Alarms interface {
 // Database is how the gateway stands with the database that keeps the records.
 type Database struct {
 	Away    bool
-	Waiting int // records that wait for it
-	Room    int // how many may wait
+	Waiting int // records that wait for it in memory
+	Room    int // how many of each kind may wait there
+	Spool   Spool
+}
+
+// Spool is where records wait on disk while the database is away.
+type Spool struct {
+	Trouble    SpoolTrouble
+	Since      time.Time // of the trouble
+	Bytes, Max int64     // what waits, and what may
+}
+
+// SpoolTrouble is why nothing can wait on disk; empty while it can.
+type SpoolTrouble string
+
+// The troubles of a spool.
+const (
+	SpoolUnusable SpoolTrouble = "unusable" // its directory could not be used at the start
+	SpoolFull     SpoolTrouble = "full"
+	SpoolFailing  SpoolTrouble = "failing" // its disk does not take what is written
+)
+
+// Refusal is a changed configuration that the gateway did not take over.
+type Refusal struct {
+	Since  time.Time // from when on none was taken over
+	Latest time.Time // the last time that one was refused
+	Faults []string  // what is wrong with the last, one line each, without a secret; none: only the log says
 }
 
 // Deps are what the pages are drawn from.
@@ -96,14 +127,21 @@ type Deps struct {
 	Callers  func() Callers
 	Health   Health
 	Runs     Runs
+	Usage    Usage
+	// Zone is the time zone in which the days of usage begin.
+	Zone     func() *time.Location
 	History  History
 	Alarms   Alarms
 	Database func() Database
 	// CacheAway reports whether the gateways cannot reach what they share; nil
 	// where they share nothing.
 	CacheAway func() bool
-	Steering  Steering // nil where circuits are only looked at
-	Log       *slog.Logger
+	// Refused is the refusal that no reload has made good; nil where there is none,
+	// or configurations are not reloaded.
+	Refused  func() *Refusal
+	Steering Steering // nil where circuits are only looked at
+	Limits   Limits
+	Log      *slog.Logger
 
 	// Refresh is how often a live page is drawn anew when nothing happens; 0
 	// means every two seconds.
@@ -139,6 +177,8 @@ func (p *Pages) Register(g *echo.Group) {
 		g.GET(circuitsPath+":key/:action", p.askCommand, secured, p.explained)
 		g.POST(circuitsPath+":key/:action", p.command, secured, p.explained)
 	}
+	g.GET(limitsPath, p.limitsPage, secured, p.explained)
+	g.GET(usagePath, p.usage, secured, p.explained)
 	g.GET(livePath, p.live, secured, p.explained)
 	g.GET(web.Root+"*", echo.WrapHandler(p.files), secured)
 	g.HEAD(web.Root+"*", echo.WrapHandler(p.files), secured)

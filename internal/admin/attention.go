@@ -12,13 +12,14 @@ import (
 
 // summary says the whole in one line.
 func (r reading) summary() templates.Summary {
-	if len(r.all) == 0 && len(r.alarms) == 0 && !r.database.Away && !r.cacheAway {
+	headline := r.troubles()
+	if len(r.all) == 0 && headline == "" {
 		return templates.Summary{
 			Title: "No targets", Headline: "No target is configured", Tone: templates.Quiet,
 			Detail: "Calls can be served once a configuration names a target.",
 		}
 	}
-	if headline := r.troubles(); headline != "" {
+	if headline != "" {
 		return templates.Summary{Title: headline, Headline: headline, Tone: r.tone(), Detail: r.rest() + "."}
 	}
 	return templates.Summary{
@@ -29,23 +30,20 @@ func (r reading) summary() templates.Summary {
 
 // troubles counts what needs attention; empty when nothing does.
 func (r reading) troubles() string {
+	failing, degraded := r.unserved()
 	return enumerate(
-		some(r.failing(), "configuration", " failing"),
+		some(failing, "configuration", " failing"),
+		some(degraded, "configuration", " degraded"),
 		some(len(r.refusing()), "circuit", " open"),
 		some(len(r.inState(breaker.HalfOpen)), "circuit", " half-open"),
 		some(len(r.due()), "circuit", " due for a probe"),
 		some(len(r.alarms), "alarm", ""),
 		r.databaseTrouble(),
+		r.spoolTrouble(),
 		r.cacheTrouble(),
+		r.refusalTrouble(),
 		some(len(r.held()), "circuit", " set by an operator"),
 	)
-}
-
-func (r reading) databaseTrouble() string {
-	if !r.database.Away {
-		return ""
-	}
-	return "database away"
 }
 
 func (r reading) cacheTrouble() string {
@@ -85,7 +83,8 @@ func enumerate(parts ...string) string {
 }
 
 func (r reading) tone() templates.Tone {
-	if r.failing() > 0 || len(r.refusing()) > 0 || len(r.alarms) > 0 || r.database.Away {
+	hurt := slices.ContainsFunc(r.fare(), func(c templates.Caller) bool { return c.Mark.Tone == templates.Bad })
+	if hurt || len(r.refusing()) > 0 || len(r.alarms) > 0 || r.database.Away {
 		return templates.Bad
 	}
 	return templates.Caution
@@ -112,24 +111,19 @@ func (r reading) sick() []templates.Notice {
 	if r.database.Away {
 		notices = append(notices, r.databaseNotice())
 	}
+	if r.database.Spool.Trouble != "" {
+		notices = append(notices, r.spoolNotice())
+	}
 	if r.cacheAway {
 		notices = append(notices, cacheNotice())
+	}
+	if r.refused != nil {
+		notices = append(notices, r.refusalNotice())
 	}
 	for _, t := range slices.Concat(r.inState(breaker.HalfOpen), r.due()) {
 		notices = append(notices, r.circuitNotice(t))
 	}
 	return notices
-}
-
-func (r reading) databaseNotice() templates.Notice {
-	return templates.Notice{
-		Mark: templates.Mark{Tone: templates.Bad, Text: "Away"}, Subject: "database",
-		Facts: []templates.Fact{
-			{Name: "Why", Value: "It cannot be reached; calls are served, scores and runs are not fresh"},
-			{Name: "Waiting", Value: grouped(r.database.Waiting) + " of " + count(r.database.Room, "record")},
-			{Name: "Next", Value: "Records are written when it returns; with no room left the newest are dropped."},
-		},
-	}
 }
 
 func cacheNotice() templates.Notice {

@@ -142,8 +142,10 @@ func TestBrowserReachesEverythingWithTheKeyboard(t *testing.T) {
 	// The skip link and a run, without a mouse.
 	b.do(chromedp.Navigate(server.URL), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until(`document.activeElement.id === 'main'`)
-	link := "run-" + runRow(w.runs[0], time.Now()).ID
-	b.follow(chromedp.Focus(chromedp.ID(link)), chromedp.KeyEvent(kb.Enter))
+	link := "run-" + runRow(w.runs[0], nil, time.Now()).ID
+	// In one step: the page refreshes itself, which makes another node of it.
+	b.until(`(document.getElementById('` + link + `')?.focus(), document.activeElement.id === '` + link + `')`)
+	b.follow(chromedp.KeyEvent(kb.Enter))
 	if got := ask[int](b, `document.querySelectorAll('table.attempts tbody tr').length`); got != 2 {
 		t.Errorf("the run shows %d attempts, want 2", got)
 	}

@@ -15,6 +15,7 @@ import (
 type route struct {
 	name    string
 	targets []target
+	need    Need
 }
 
 // routes returns every configuration.
@@ -25,7 +26,7 @@ func (r reading) routes() []route {
 	}
 	var routes []route
 	for _, c := range r.callers.Configurations {
-		one := route{name: c.Name}
+		one := route{name: c.Name, need: c.Need}
 		for _, name := range c.Targets {
 			t := known[name]
 			t.Target = name // also where nothing is known of it yet
@@ -59,19 +60,23 @@ func (r reading) fareOf(t target) []templates.Caller {
 	return r.fare()
 }
 
-// failing counts the configurations whose callers get errors, all of them.
-func (r reading) failing() int {
-	n := 0
+// unserved counts the configurations whose targets refuse every call: those that
+// have nothing else for their callers, and those that answer them degraded.
+func (r reading) unserved() (failing, degraded int) {
 	for _, one := range r.routes() {
-		if one.failing() {
-			n++
+		switch {
+		case !one.unserved():
+		case one.need.degrades():
+			degraded++
+		default:
+			failing++
 		}
 	}
-	return n
+	return failing, degraded
 }
 
-// failing reports whether every target refuses every call.
-func (o route) failing() bool {
+// unserved reports whether every target refuses every call.
+func (o route) unserved() bool {
 	return len(o.targets) > 0 && !slices.ContainsFunc(o.targets, func(t target) bool { return !t.refuses() })
 }
 
@@ -85,15 +90,14 @@ func (r reading) caller(o route) templates.Caller {
 	switch first := r.first(o); {
 	case len(o.targets) == 0:
 		return templates.Caller{Name: o.name, Mark: templates.Mark{Tone: templates.Quiet, Text: "No target"}}
-	case o.failing():
+	case o.unserved():
 		return templates.Caller{
-			Name: o.name, Mark: templates.Mark{Tone: templates.Bad, Text: "Errors"},
-			Text: "Callers get errors: " + every(len(o.targets)) + r.soonest(o),
+			Name: o.name, Mark: o.need.mark(), Text: o.need.text() + ": " + o.closedOff() + r.soonest(o),
 		}
 	case len(serving) == 0:
 		return templates.Caller{
 			Name: o.name, Mark: templates.Mark{Tone: templates.Caution, Text: "Probes only"},
-			Text: "Callers get errors, but for those whose calls are probes.",
+			Text: o.need.text("whose calls are probes") + ".",
 		}
 	case len(serving) == len(o.targets):
 		return templates.Caller{Name: o.name, Mark: undisturbed, Text: taking(len(serving))}
@@ -149,33 +153,74 @@ func taking(targets int) string {
 	return fmt.Sprintf("Its %d targets take calls.", targets)
 }
 
-func every(targets int) string {
-	if targets == 1 {
-		return "its only target is open"
+// closedOff says that no target takes calls, and by whose doing.
+func (o route) closedOff() string {
+	how := "open"
+	if !slices.ContainsFunc(o.targets, func(t target) bool { return !t.held() }) {
+		how = "forced open"
 	}
-	return "every target is open"
+	if len(o.targets) == 1 {
+		return "its only target is " + how
+	}
+	return "every target is " + how
 }
 
-// soonest says when the first of the targets is tried again.
+// endless returns the targets that stay as they are until an operator closes them.
+func (o route) endless() []target {
+	return slices.DeleteFunc(slices.Clone(o.targets), func(t target) bool { return !t.held() || !t.circuit.Until.IsZero() })
+}
+
+// soonest says when the first of the targets is tried again, and which are not
+// until somebody acts.
 func (r reading) soonest(o route) string {
-	var least time.Duration
+	endless := o.endless()
+	switch {
+	case len(endless) == len(o.targets) && len(o.targets) == 1:
+		return ", until an operator closes it."
+	case len(endless) == len(o.targets):
+		return ", until an operator closes one."
+	}
+	next, wait := r.nextTried(o)
+	switch {
+	case wait == 0 && !next.held():
+		return "; a canary is about to find out whether " + next.Key() + " is well again" + stays(endless) + "."
+	case next.held() && !next.circuit.Enabled:
+		return "; " + next.Key() + " takes calls again in " + span(wait) + stays(endless) + "."
+	case len(endless) > 0:
+		return "; the next probe, of " + next.Key() + ", is in " + span(wait) + stays(endless) + "."
+	default:
+		return "; the next probe is in " + span(wait) + "."
+	}
+}
+
+// nextTried returns the target that is tried first of all that are by themselves,
+// and how long that takes; 0 where a canary is to find out.
+func (r reading) nextTried(o route) (target, time.Duration) {
+	var next target
+	least := time.Duration(-1)
 	for _, t := range o.targets {
 		wait := t.circuit.RetryAfter
 		if t.held() {
-			wait = t.circuit.Until.Sub(r.now) // far in the past without an end
+			if t.circuit.Until.IsZero() {
+				continue
+			}
+			wait = max(0, t.circuit.Until.Sub(r.now))
 		}
-		if !t.held() && wait == 0 {
-			return "; a canary is about to find out whether that has passed."
-		}
-		if wait > 0 && (least == 0 || wait < least) {
-			least = wait
+		if least < 0 || wait < least {
+			next, least = t, wait
 		}
 	}
-	switch {
-	case least == 0 && len(o.targets) == 1:
-		return ", until an operator closes it."
-	case least == 0:
-		return ", until an operator closes one."
+	return next, least
+}
+
+// stays says which targets stay forced open.
+func stays(endless []target) string {
+	switch len(endless) {
+	case 0:
+		return ""
+	case 1:
+		return ", and " + endless[0].Key() + " is forced open until an operator closes it"
+	default:
+		return fmt.Sprintf(", and %d are forced open until an operator closes them", len(endless))
 	}
-	return "; the next probe is in " + span(least) + "."
 }

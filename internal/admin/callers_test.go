@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ func TestWhatCallersGet(t *testing.T) {
 		{Key: "half/m/r", Enabled: true, State: breaker.HalfOpen},
 		{Key: "forced/m/r", Enabled: true, State: breaker.ForcedOpen},
 		{Key: "timed/m/r", Enabled: true, State: breaker.ForcedOpen, Until: noon.Add(10 * time.Second)},
+		{Key: "later/m/r", Enabled: true, State: breaker.ForcedOpen, Until: noon.Add(time.Hour)},
+		{Key: "unwatched/m/r", State: breaker.ForcedOpen, Until: noon.Add(10 * time.Second)},
+		{Key: "canary/m/r", Enabled: true, State: breaker.HalfOpen, Reason: breaker.ReasonCanary},
 	}
 	for name, test := range map[string]struct {
 		targets []string
@@ -52,8 +56,14 @@ func TestWhatCallersGet(t *testing.T) {
 		"all by score":      {[]string{"open", "closed"}, health.Report{ReorderFallback: true, ReorderPrimary: true}, templates.Good, "Served", "1 of its 2 targets would take a call now."},
 		"all open":          {[]string{"longer", "open"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; the next probe is in 21 s."},
 		"forced is sooner":  {[]string{"open", "timed"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; the next probe is in 10 s."},
-		"forced open":       {[]string{"forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: its only target is open, until an operator closes it."},
-		"all forced open":   {[]string{"forced", "forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open, until an operator closes one."},
+		"forced open":       {[]string{"forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: its only target is forced open, until an operator closes it."},
+		"all forced open":   {[]string{"forced", "forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is forced open, until an operator closes one."},
+		"one has an end":    {[]string{"forced", "timed"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is forced open; the next probe, of timed/m/r, is in 10 s, and forced/m/r is forced open until an operator closes it."},
+		"one of three has":  {[]string{"forced", "forced", "timed"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is forced open; the next probe, of timed/m/r, is in 10 s, and 2 are forced open until an operator closes them."},
+		"one is only open":  {[]string{"forced", "open"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; the next probe, of open/m/r, is in 21 s, and forced/m/r is forced open until an operator closes it."},
+		"both have an end":  {[]string{"later", "timed"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is forced open; the next probe is in 10 s."},
+		"off afterwards":    {[]string{"unwatched"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: its only target is forced open; unwatched/m/r takes calls again in 10 s."},
+		"a canary is due":   {[]string{"canary", "forced"}, health.Report{}, templates.Bad, "Errors", "Callers get errors: every target is open; a canary is about to find out whether canary/m/r is well again, and forced/m/r is forced open until an operator closes it."},
 		"only probes":       {[]string{"forced", "half"}, health.Report{}, templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes."},
 		"the next is one":   {[]string{"due"}, health.Report{}, templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes."},
 		"nothing behind it": {nil, health.Report{}, templates.Quiet, "No target", ""},
@@ -63,6 +73,73 @@ func TestWhatCallersGet(t *testing.T) {
 		want := []templates.Caller{{Name: "chat", Mark: templates.Mark{Tone: test.tone, Text: test.mark}, Text: test.text}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Who has something for callers whom no target answers gives them no error, and
+// what the response cache has is given to whoever asks for it.
+func TestWhatCallersGetWhenNoTargetAnswers(t *testing.T) {
+	t.Parallel()
+	circuits := []breaker.Snapshot{
+		{Key: "open/m/r", Enabled: true, State: breaker.Open, RetryAfter: 21 * time.Second},
+		{Key: "half/m/r", Enabled: true, State: breaker.HalfOpen},
+	}
+	type caller struct {
+		tone       templates.Tone
+		mark, text string
+	}
+	for name, test := range map[string]struct {
+		need         Need
+		open, probed caller
+		headline     string
+		tone         templates.Tone
+	}{
+		"nothing": {
+			Need{},
+			caller{templates.Bad, "Errors", "Callers get errors"},
+			caller{templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes."},
+			"1 configuration failing, ", templates.Bad,
+		},
+		"kept answers": {
+			Need{Kept: true},
+			caller{templates.Bad, "Errors", "Callers get errors, but for those whose answer the response cache has"},
+			caller{templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes or whose answer the response cache has."},
+			"1 configuration failing, ", templates.Bad,
+		},
+		"stale answers": {
+			Need{Kept: true, Stale: true},
+			caller{templates.Bad, "Stale or errors", "Callers get errors, but for those whose answer the response cache has, stale or not"},
+			caller{templates.Caution, "Probes only", "Callers get errors, but for those whose calls are probes or whose answer the response cache has, stale or not."},
+			"1 configuration degraded, ", templates.Bad,
+		},
+		"a message": {
+			Need{Message: true},
+			caller{templates.Caution, "Degraded", "Callers get the configured message"},
+			caller{templates.Caution, "Probes only", "Callers get the configured message, but for those whose calls are probes."},
+			"1 configuration degraded, ", templates.Caution,
+		},
+		"stale answers and a message": {
+			Need{Kept: true, Stale: true, Message: true},
+			caller{templates.Caution, "Degraded", "Callers get the configured message, but for those whose answer the response cache has, stale or not"},
+			caller{templates.Caution, "Probes only", "Callers get the configured message, but for those whose calls are probes or whose answer the response cache has, stale or not."},
+			"1 configuration degraded, ", templates.Caution,
+		},
+	} {
+		open, probed := named("open", "open"), named("probed", "half")
+		open.Need, probed.Need = test.need, test.need
+		w := &world{circuits: circuits, callers: Callers{Configurations: []Configuration{open, probed}}}
+		test.open.text += ": its only target is open; the next probe is in 21 s."
+		want := []templates.Caller{
+			{Name: "open", Mark: templates.Mark{Tone: test.open.tone, Text: test.open.mark}, Text: test.open.text},
+			{Name: "probed", Mark: templates.Mark{Tone: test.probed.tone, Text: test.probed.mark}, Text: test.probed.text},
+		}
+		if diff := cmp.Diff(want, w.pages().look(noon).fare()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		w.circuits = []breaker.Snapshot{{Key: "open/m/r", Enabled: true, State: breaker.ForcedOpen}}
+		if got := w.pages().look(noon).summary(); !strings.HasPrefix(got.Headline, test.headline) || got.Tone != test.tone {
+			t.Errorf("%s: the headline is %q, %s", name, got.Headline, got.Tone)
 		}
 	}
 }

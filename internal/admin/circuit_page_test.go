@@ -70,14 +70,14 @@ func TestACircuitWithACanarySaysWhoFindsOut(t *testing.T) {
 			circuit: breaker.Snapshot{State: breaker.Open, Reason: breaker.ReasonCanaryFailure, Cause: "connection"},
 			banner:  []string{"Open", "A canary failed (connection)"},
 			next:    "The cooldown is over: refuses every call until a canary has found out", overview: "A canary, once a call was refused",
-			told: "Callers get errors: its only target is open; a canary is about to find out whether that has passed.",
+			told: "Callers get errors: its only target is open; a canary is about to find out whether alpha/m1/r1 is well again.",
 		},
 		{
 			name:    "under way",
 			circuit: breaker.Snapshot{State: breaker.HalfOpen, Reason: breaker.ReasonCanary},
 			banner:  []string{"Half-open", "Cooldown over, a canary finds out"},
 			next:    "Refuses every call until a canary", overview: "A canary is under way",
-			told: "Callers get errors: its only target is open; a canary is about to find out whether that has passed.",
+			told: "Callers get errors: its only target is open; a canary is about to find out whether alpha/m1/r1 is well again.",
 		},
 		{
 			name:    "it did well",
@@ -98,7 +98,7 @@ func TestACircuitWithACanarySaysWhoFindsOut(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.circuit.Key, tt.circuit.Enabled = key, true
-			w := &world{circuits: []breaker.Snapshot{tt.circuit}, callers: Callers{Configurations: []Configuration{{"chat", []llm.Target{target}}}}}
+			w := &world{circuits: []breaker.Snapshot{tt.circuit}, callers: Callers{Configurations: []Configuration{{Name: "chat", Targets: []llm.Target{target}}}}}
 			server := serve(t, w.pages(func(d *Deps) { d.Policy = func(string) Policy { return Policy{Name: "circuit_breaker", Canary: true} } }))
 			page := document(t, server, circuitURL(key))
 			if diff := cmp.Diff(tt.banner, texts(page.Find(".banner p"))); diff != "" {

@@ -179,14 +179,14 @@ func (p *Pages) sendCommand(c echo.Context, status int, seen reading, t target, 
 // commandForm is the form of a command, which says what would become of callers.
 func (r reading) commandForm(t target, o *order) templates.CommandForm {
 	form := templates.CommandForm{
-		URL: commandURL(t, o.command), Title: o.name(t), Effect: o.effect, Mark: t.state(), Tone: o.tone,
+		URL: commandURL(t, o.command), Title: o.name(t), Effect: o.effectOn(t), Mark: t.state(), Tone: o.tone,
 		Button: o.name(t), Cancel: circuitURL(t.Key()), Trouble: o.trouble,
 		Reason: templates.Field{Value: o.reason, Problem: o.reasonFault, Longest: longestReason, Required: o.asks},
 	}
 	then := r.after(t, o.becomes())
 	form.Callers = then.fareOf(t)
-	if r.callers.Direct && o.becomes() == breaker.ForcedOpen {
-		form.Direct = fmt.Sprintf("Whoever names %s/%s itself gets an error.", t.Provider, t.Model)
+	if r.callers.Direct && o.becomes() == breaker.ForcedOpen && !t.assembles() && !t.IsHealth() {
+		form.Direct = r.callers.DirectNeed.direct(t)
 	}
 	if o.asks {
 		form.Lasts.Problem = o.lastsFault

@@ -22,6 +22,7 @@ type reading struct {
 	// cacheAway: this gateway decides about circuits by itself, which it should
 	// do together with others.
 	cacheAway bool
+	refused   *Refusal
 }
 
 // target is one target with its circuit and its health.
@@ -39,8 +40,12 @@ func (p *Pages) look(now time.Time) reading {
 	for i := range all {
 		all[i].policy = p.Policy(all[i].Key())
 	}
+	var refused *Refusal
+	if p.Refused != nil {
+		refused = p.Refused()
+	}
 	return reading{
-		now: now.UTC(), report: report,
+		now: now.UTC(), report: report, refused: refused,
 		all:      all,
 		callers:  p.Callers(),
 		alarms:   p.Alarms.Alarms(),

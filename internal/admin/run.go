@@ -34,7 +34,7 @@ func (p *Pages) run(c echo.Context) error {
 			text:    "The database does not answer. Calls are served all the same.",
 		}
 	}
-	return send(c, http.StatusOK, templates.RunDetail(p.runPage(run, attempts, time.Now())))
+	return send(c, http.StatusOK, templates.RunDetail(p.runPage(run, attempts, p.keyNames(ctx, []runs.Run{run}), time.Now())))
 }
 
 func noSuchRun() error {
@@ -44,13 +44,13 @@ func noSuchRun() error {
 	}
 }
 
-func (p *Pages) runPage(run runs.Run, attempts []runs.Attempt, now time.Time) templates.RunPage {
+func (p *Pages) runPage(run runs.Run, attempts []runs.Attempt, names map[string]string, now time.Time) templates.RunPage {
 	page := templates.RunPage{
 		Frame:    p.frame("Run "+run.RunID.String(), templates.SectionOverview),
 		Headline: "Run " + run.RunID.String(),
-		Outcome:  outcome(run.Outcome),
+		Outcome:  ending(run),
 		Summary:  runInWords(run),
-		Facts:    runFacts(run, now),
+		Facts:    runFacts(run, names, now),
 	}
 	for _, attempt := range attempts {
 		page.Attempts = append(page.Attempts, attemptRow(attempt, now))
@@ -58,20 +58,28 @@ func (p *Pages) runPage(run runs.Run, attempts []runs.Attempt, now time.Time) te
 	return page
 }
 
-// runInWords says how the run ended, and for which reason if it went wrong.
+// runInWords says how the run ended, and for which reason if it went wrong or had
+// to do without something.
 func runInWords(run runs.Run) string {
-	text := fmt.Sprintf("%s with status %d after %s", sentence(run.Outcome), run.HTTPStatus, millis(run.LatencyMs))
-	if why := failure(run.FailureClass, run.FailureReason); why != "" {
+	how := sentence(ending(run).Text)
+	if degraded(run) {
+		how += "," // its last word names what it is
+	}
+	text := fmt.Sprintf("%s with status %d after %s", how, run.HTTPStatus, millis(run.LatencyMs))
+	if why := whatWentWrong(run); why != "" {
 		text += ": " + why
 	}
 	return text + "."
 }
 
-func runFacts(run runs.Run, now time.Time) []templates.Fact {
+func runFacts(run runs.Run, names map[string]string, now time.Time) []templates.Fact {
 	facts := []templates.Fact{
+		{Name: "API key", Value: names[word(run.APIKeyID)]},
+		{Name: "API key id", Value: word(run.APIKeyID), Code: true},
 		{Name: "Asked for", Value: run.RequestedModel},
 		{Name: "Configuration", Value: word(run.Configuration)},
 		{Name: "Served by", Value: served(run)},
+		{Name: "Answered from", Value: answeredFrom(run)},
 		{Name: "Started", Moment: clock(run.StartedAt, now)},
 		{Name: "Latency", Value: millis(run.LatencyMs)},
 		{Name: "First token", Value: optional(run.TTFTMs, millis)},
@@ -84,6 +92,21 @@ func runFacts(run runs.Run, now time.Time) []templates.Fact {
 		{Name: "Trace id", Value: word(run.TraceID), Code: true},
 	}
 	return known(facts)
+}
+
+// answeredFrom says where an answer came from that no target has given to this
+// call.
+func answeredFrom(run runs.Run) string {
+	switch {
+	case run.IdempotentReplay:
+		return "an earlier call with the same idempotency key"
+	case run.CacheHit:
+		return "the response cache"
+	case unanswered(run):
+		return "the message of the configuration"
+	default:
+		return ""
+	}
 }
 
 // known leaves out the facts that are not known.

@@ -28,17 +28,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is everything that the pages read; a test sets what it is about.
 type world struct {
-	mu        sync.Mutex
-	circuits  []breaker.Snapshot
-	callers   Callers
-	report    health.Report
-	alarms    []telemetry.Alarm
-	runs      []runs.Run
-	attempts  map[uuid.UUID][]runs.Attempt
-	events    []runs.Event // newest first
-	broken    error        // of the database
-	database  Database
-	cacheAway bool
+	mu         sync.Mutex
+	circuits   []breaker.Snapshot
+	callers    Callers
+	report     health.Report
+	alarms     []telemetry.Alarm
+	runs       []runs.Run
+	attempts   map[uuid.UUID][]runs.Attempt
+	keys       map[string]string // names by id
+	events     []runs.Event      // newest first
+	broken     error             // of the database
+	keysBroken error             // of the database, when names of keys are asked for
+	database   Database
+	cacheAway  bool
 }
 
 func (w *world) change(with func(*world)) {
@@ -97,6 +99,21 @@ func (w *world) LatestOwn(_ context.Context, operation, correlationID string) (r
 		}
 	}
 	return runs.Run{}, cmp.Or(w.broken, runs.ErrNotFound)
+}
+
+func (w *world) KeyNames(_ context.Context, ids []string) (map[string]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keysBroken != nil {
+		return nil, w.keysBroken
+	}
+	names := map[string]string{}
+	for _, id := range ids {
+		if name, ok := w.keys[id]; ok {
+			names[id] = name
+		}
+	}
+	return names, nil
 }
 
 func (w *world) ListEvents(_ context.Context, f runs.EventFilter) (runs.EventPage, error) {

@@ -42,7 +42,7 @@ var commands = []command{
 	},
 	{
 		action: breaker.ActionOpen, label: "Force open", asks: true, tone: templates.Bad,
-		effect: "Every call is refused, and no probe is sent: callers go on to the next target, and get an error where there is none.",
+		effect: "Every call is refused, and no probe is sent: callers go on to the next target. Where there is none they get what their configuration has for that, else an error.",
 	},
 	{
 		action: breaker.ActionShadow, label: "Only watch", asks: true, tone: templates.Caution,
@@ -100,6 +100,19 @@ func (c command) name(t target) string {
 	return c.label
 }
 
+// effectOn says what a command does to callers. Those that do not go through a
+// target go on without what is behind the circuit.
+func (c command) effectOn(t target) string {
+	switch {
+	case c.action == breaker.ActionOpen && t.assembles():
+		return "The assembler is not asked, and no probe is sent: calls of " + t.Model + " are answered without their context."
+	case c.action == breaker.ActionOpen && t.IsHealth():
+		return "No health check is made. Callers notice nothing."
+	default:
+		return c.effect
+	}
+}
+
 // actions lists what an operator can do to a target's circuit now; nothing
 // where nobody obeys.
 func (p *Pages) actions(t target) []templates.Action {
@@ -111,7 +124,7 @@ func (p *Pages) actions(t target) []templates.Action {
 		if !c.sensible(t) {
 			continue
 		}
-		action := templates.Action{ID: string(c.action), Label: c.name(t), Effect: c.effect, URL: commandURL(t, c), Asks: c.asks}
+		action := templates.Action{ID: string(c.action), Label: c.name(t), Effect: c.effectOn(t), URL: commandURL(t, c), Asks: c.asks}
 		if c.asks {
 			action.Label += "…"
 		}

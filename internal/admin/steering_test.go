@@ -132,7 +132,7 @@ func TestForcingACircuitOpenIsAStepOfItsOwn(t *testing.T) {
 		t.Fatalf("looking has commanded %v", h.told)
 	}
 	wantCallers := []string{
-		"images Errors Callers get errors: its only target is open, until an operator closes it.",
+		"images Errors Callers get errors: its only target is forced open, until an operator closes it.",
 		"chat Served by fallback openai/gpt-4.1-mini/global is forced open; anthropic/claude-sonnet-4-5/eu serves.",
 	}
 	if diff := cmp.Diff(wantCallers, texts(form.Find(".callers li"))); diff != "" {
@@ -158,6 +158,47 @@ func TestForcingACircuitOpenIsAStepOfItsOwn(t *testing.T) {
 	}
 	if facts["Set by"] != "local" || facts["Reason"] != "vendor says so" || !strings.Contains(facts["Until"], "UTC") {
 		t.Errorf("facts: %v", facts)
+	}
+}
+
+// What would become of callers depends on what stands behind the circuit.
+func TestForcingACircuitOpenSaysWhatCallersThenGet(t *testing.T) {
+	t.Parallel()
+	const route, helper, check = "a/m/r", "context/chat/default", "a/@health/default"
+	for name, test := range map[string]struct {
+		circuit      string
+		need         Need
+		want, direct string
+	}{
+		"a target": {
+			route, Need{},
+			"Every call is refused, and no probe is sent: callers go on to the next target. Where there is none they get what their configuration has for that, else an error.",
+			"Whoever names a/m itself gets an error.",
+		},
+		"a target with kept answers": {
+			route, Need{Kept: true},
+			"Every call is refused, and no probe is sent: callers go on to the next target. Where there is none they get what their configuration has for that, else an error.",
+			"Whoever names a/m itself gets an error, unless the response cache has the answer.",
+		},
+		"an assembler":   {helper, Need{}, "The assembler is not asked, and no probe is sent: calls of chat are answered without their context.", ""},
+		"a health check": {check, Need{}, "No health check is made. Callers notice nothing.", ""},
+	} {
+		w := &world{callers: Callers{Direct: true, DirectNeed: test.need}}
+		for _, key := range []string{route, helper, check} {
+			w.circuits = append(w.circuits, breaker.Snapshot{Key: key, Enabled: true})
+		}
+		server := serve(t, w.pages((&helm{world: w}).obeyed))
+		if got := text(document(t, server, circuitURL(test.circuit)).Find("#open-effect")); got != test.want {
+			t.Errorf("%s: the page says %q, want %q", name, got, test.want)
+		}
+		form := texts(document(t, server, circuitURL(test.circuit)+"/open").Find("#command > p"))[1:]
+		want := []string{test.want}
+		if test.direct != "" {
+			want = append(want, test.direct)
+		}
+		if diff := cmp.Diff(want, form); diff != "" {
+			t.Errorf("%s: the form (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

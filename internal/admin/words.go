@@ -33,6 +33,19 @@ func grouped[N ~int | ~int32 | ~int64 | ~uint64](n N) string {
 	return sign + digits
 }
 
+// size writes a number of bytes in the unit that suits it.
+func size(n int64) string {
+	const step = 1024
+	if n < step {
+		return count(n, "byte")
+	}
+	amount, unit := float64(n), -1
+	for amount >= step && unit < 3 {
+		amount, unit = amount/step, unit+1
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(amount, 'f', 1, 64), ".0") + " " + []string{"KiB", "MiB", "GiB", "TiB"}[unit]
+}
+
 // span writes a duration as a person says it: whole seconds, the two largest
 // units, rounded up so that it is never shown as over before it is.
 func span(d time.Duration) string {

@@ -18,6 +18,11 @@ func TestWords(t *testing.T) {
 		"1,304 calls":             count(uint64(1304), "call"),
 		"999":                     grouped(999),
 		"-1,234,567":              grouped(-1234567),
+		"0 bytes":                 size(0),
+		"1 byte":                  size(1),
+		"1 KiB":                   size(1024),
+		"1.5 MiB":                 size(3 << 19),
+		"3 TiB":                   size(3 << 40),
 		"0 s":                     span(0),
 		"1 s":                     span(time.Millisecond), // never over before it is
 		"59 s":                    span(59 * time.Second),

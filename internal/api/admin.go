@@ -16,14 +16,20 @@ type Admin struct {
 	Gate     *Gate
 	Degraded func() []string
 	Circuits Circuits
+	Budgets  Budgets
 	// Steering does what operators decide about circuits.
 	Steering Steering
 	// Tokens knows who calls with an operator token.
 	Tokens Tokens
+	// Keys are what apps call with.
+	Keys   KeyStore
 	Events CircuitEvents
 	Writer Writer
 	Feed   *Feed
 	Runs   Runs
+	Usage  Usage
+	// Zone is the time zone in which the days of usage begin.
+	Zone   func() *time.Location
 	Health Health
 	// DatabaseAway reports whether an error of Events or Runs means that the
 	// database cannot be reached.
@@ -31,8 +37,13 @@ type Admin struct {
 	// Config returns the effective configuration as JSON, its secrets masked.
 	Config     func() ([]byte, error)
 	Simulators Simulators
+	// Responses are the answers that are kept.
+	Responses Responses
 	// Pages adds the operators' interface for people; it sets headers of its own.
 	Pages func(*echo.Group)
+	// Nowhere answers people at a path that nothing is at, or returns an error where
+	// they are none; nil: nobody is told but in JSON.
+	Nowhere echo.HandlerFunc
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	Log     *slog.Logger
@@ -79,14 +90,20 @@ func (a *admin) routes(e *echo.Echo) {
 	e.GET("/api/v1/circuits/:key", a.getCircuit, patient)
 	e.GET("/api/v1/circuits/:key/events", a.listCircuitEvents, patient)
 	e.GET("/api/v1/events", a.streamEvents)
+	e.GET("/api/v1/budgets", a.listBudgets, patient)
 	for _, action := range circuitActions() {
 		e.POST("/api/v1/circuits/:key/"+string(action), a.steer(action), mayChange)
 	}
 	e.GET("/api/v1/runs", a.listRuns, patient)
 	e.GET("/api/v1/runs/:run_id", a.getRun, patient)
+	e.GET("/api/v1/usage", a.getUsage, patient)
+	e.GET("/api/v1/keys", a.listKeys, patient)
+	e.POST("/api/v1/keys", a.createKey, mayChange, patient)
+	e.POST("/api/v1/keys/:id/revoke", a.revokeKey, mayChange, patient)
 	e.GET("/api/v1/config", a.config)
 	e.GET("/api/v1/simulated/:provider", a.getSimulated)
 	e.PUT("/api/v1/simulated/:provider", a.putSimulated, mayChange)
+	e.DELETE("/api/v1/response-cache", a.clearResponses, mayChange)
 	e.GET("/metrics", a.metrics)
 	probes{gate: a.Gate, degraded: a.Degraded}.routes(e)
 }
@@ -97,6 +114,12 @@ func (a *admin) fail(err error, c echo.Context) {
 		return
 	}
 	f := faultOf(c, err)
+	if f.row == rowUnknownURL && a.Nowhere != nil && a.Nowhere(c) == nil {
+		return
+	}
+	if path, ok := oneSegment(c.Request().URL.EscapedPath()); ok && f.row == rowUnknownURL {
+		f = slashedKey(c.Request(), path)
+	}
 	if a.DatabaseAway(err) {
 		f = databaseAway()
 	}

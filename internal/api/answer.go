@@ -55,7 +55,16 @@ func (a *answer) emit(e llm.Event) error {
 	if cause := context.Cause(a.clocks.ctx); cause != nil {
 		return cause
 	}
-	return a.send(e.Raw, !e.More)
+	return a.missed(a.send(e.Raw, !e.More))
+}
+
+// missed is why the call must end when a part of its answer did not reach the
+// client: not at all while the call goes on without it.
+func (a *answer) missed(lost error) error {
+	if a.call.Left != nil {
+		return nil
+	}
+	return lost
 }
 
 // commit settles that this stream is the answer, unless the call has ended by
@@ -68,8 +77,11 @@ func (a *answer) commit() error {
 	a.clocks.writing.Lock()
 	defer a.clocks.writing.Unlock()
 	if !a.begun {
-		sayServed(a.w.Header(), a.call.Signals.Reached(), a.inHand())
+		sayServed(a.w.Header(), a.call.Signals.Reached(), a.call.Signals.InHand())
+		sayRateLimits(a.w.Header(), a.call.Signals.Standings)
+		sayCache(a.w.Header(), a.call.Signals.CacheResult)
 		sayDegraded(a.w.Header(), a.call.Signals.Degraded)
+		sayReplayed(a.w.Header(), a.call.Signals)
 		a.begin()
 	}
 	return nil
@@ -86,16 +98,8 @@ func (a *answer) begin() {
 	a.keepAlive()
 }
 
-// inHand is the target whose stream is being sent.
-func (a *answer) inHand() llm.Target {
-	if len(a.call.Signals.Attempts) == 0 {
-		return llm.Target{}
-	}
-	return a.call.Signals.Attempt().Target
-}
-
 // send writes to the client within write_timeout per flush. The first failure
-// is final and ends the call with its cause.
+// is final: its client has left.
 func (a *answer) send(raw []byte, flush bool) error {
 	a.clocks.writing.Lock()
 	defer a.clocks.writing.Unlock()
@@ -105,11 +109,11 @@ func (a *answer) send(raw []byte, flush bool) error {
 	return a.lost
 }
 
-// lose ends the call when a write failed. The caller holds clocks.writing.
+// lose gives the client up when a write failed. The caller holds clocks.writing.
 func (a *answer) lose(err error) {
 	if err != nil {
 		a.lost = lostBecause(err)
-		a.clocks.cancel(a.lost)
+		a.clocks.leave(a.lost)
 	}
 }
 
@@ -156,7 +160,7 @@ func (a *answer) deliver(result *llm.Result) error {
 		return nil
 	case a.committed:
 		a.delivered = true
-		return a.undelivered(a.send(nil, true))
+		return a.undelivered(a.missed(a.send(nil, true)))
 	case a.begun || result == nil || result.Body == nil:
 		return nil
 	}
@@ -173,6 +177,9 @@ func (a *answer) sendAnswer(result *llm.Result) error {
 	a.clocks.writing.Lock()
 	defer a.clocks.writing.Unlock()
 	sayServed(a.w.Header(), a.call.Signals.Reached(), result.Target)
+	sayRateLimits(a.w.Header(), a.call.Signals.Standings)
+	sayCache(a.w.Header(), a.call.Signals.CacheResult)
+	sayReplayed(a.w.Header(), a.call.Signals)
 	body := result.Body
 	if d := a.call.Signals.Degraded; d != "" {
 		sayDegraded(a.w.Header(), d)
@@ -186,7 +193,7 @@ func (a *answer) sendAnswer(result *llm.Result) error {
 		return cause
 	}
 	a.lose(err)
-	return a.lost
+	return a.missed(a.lost)
 }
 
 // undelivered is the failure of a call whose client was not reached, or nil.
@@ -194,7 +201,7 @@ func (a *answer) undelivered(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return &llm.Failure{Class: llm.ClassCancelled, Reason: llm.CancelReason(cause), Target: a.inHand(), Err: cause}
+	return &llm.Failure{Class: llm.ClassCancelled, Reason: llm.CancelReason(cause), Target: a.call.Signals.InHand(), Err: cause}
 }
 
 // cut ends a stream with one error event and without the dialect's end mark, so

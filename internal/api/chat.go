@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/breakwater-llm/breakwater/internal/keys"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
@@ -15,6 +16,14 @@ import (
 func (d *data) chat(c echo.Context) error {
 	snapshot, id, r := d.Snapshot(), identityOf(c), c.Request()
 	caller, err := callerTimeout(r.Header)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return err
+	}
+	control, err := cacheControl(r.Header)
 	if err != nil {
 		return err
 	}
@@ -31,18 +40,23 @@ func (d *data) chat(c echo.Context) error {
 		return err
 	}
 	defer body.release()
-	call, err := newCall(snapshot, id, r, body.bytes)
+	call, err := newCall(snapshot, id, callerOf(c), r, body.bytes)
 	if err != nil {
 		return err
 	}
+	if key != "" {
+		call.IdempotencyKey, call.Left = key, clocks.detach()
+	}
+	call.CacheControl = control
 	call.Deadline = clocks.deadline()
 	d.run(c, snapshot.Handle, call, clocks)
 	return nil
 }
 
 // newCall makes a call of a request. Returns the fault that its client gets when
-// the body is no chat request or names a model that is not served.
-func newCall(snapshot *Snapshot, id identity, r *http.Request, body []byte) (*llm.Call, error) {
+// the body is no chat request or names a model that is not served, or not to this
+// caller.
+func newCall(snapshot *Snapshot, id identity, caller *keys.Identity, r *http.Request, body []byte) (*llm.Call, error) {
 	facts, err := openai.ReadFacts(body)
 	if err != nil {
 		return nil, badRequest(err)
@@ -51,6 +65,9 @@ func newCall(snapshot *Snapshot, id identity, r *http.Request, body []byte) (*ll
 	if !ok {
 		return nil, modelNotFound(facts.Model)
 	}
+	if !caller.May(facts.Model) {
+		return nil, modelNotAllowed(caller.Name, facts.Model)
+	}
 	trace := traceOf(r.Header)
 	return &llm.Call{
 		RunID:          id.run,
@@ -58,6 +75,7 @@ func newCall(snapshot *Snapshot, id identity, r *http.Request, body []byte) (*ll
 		TraceID:        trace.id,
 		Traceparent:    trace.parent,
 		ReceivedAt:     id.receivedAt,
+		Caller:         caller.AsCaller(),
 		Operation:      llm.OperationChat,
 		Dialect:        llm.DialectOpenAI,
 		Configuration:  route.Configuration,
@@ -110,6 +128,8 @@ func (d *data) run(c echo.Context, handle Handler, call *llm.Call, clocks *clock
 			return
 		}
 		sayServed(c.Response().Header(), call.Signals.Reached(), answeredBy(err))
+		sayRateLimits(c.Response().Header(), call.Signals.Standings)
+		sayCache(c.Response().Header(), call.Signals.CacheResult)
 		sendFault(c.Response(), clocks.limits.WriteTimeout, f)
 	}
 }

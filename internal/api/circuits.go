@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -139,6 +141,27 @@ func (a *admin) circuit(c echo.Context, snapshot *Snapshot) (breaker.Snapshot, l
 		}
 	}
 	return breaker.Snapshot{}, llm.Target{}, notFound("There is no circuit %q; GET /api/v1/circuits lists them.", key)
+}
+
+// oneSegment makes of a path in which a circuit's key is written with its own
+// slashes the one that has a route; false where it is no such path.
+func oneSegment(path string) (string, bool) {
+	const above = "/api/v1/circuits/"
+	written, ok := strings.CutPrefix(path, above)
+	if !ok {
+		return "", false
+	}
+	key, tail := written, ""
+	if at := strings.LastIndexByte(written, '/'); at >= 0 {
+		last := written[at+1:]
+		if last == "events" || slices.Contains(circuitActions(), breaker.Action(last)) {
+			key, tail = written[:at], written[at:]
+		}
+	}
+	if strings.Count(key, "/") < 2 { // provider/model/region
+		return "", false
+	}
+	return above + strings.ReplaceAll(key, "/", "%2F") + tail, true
 }
 
 func viewCircuit(s breaker.Snapshot, policy Policy) circuitView {

@@ -10,7 +10,8 @@ import (
 
 // clocks bound the life of one call. Its context ends with the cause that tells
 // why: the client left, its own limit, request_timeout until the answer or the
-// commit of a stream, max_stream after it, or the end of draining.
+// commit of a stream, max_stream after it, or the end of draining. A call that is
+// detached from its client outlives the first two.
 type clocks struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -26,6 +27,10 @@ type clocks struct {
 	stopWatch func() bool // the watch for the client's leaving
 	whole     *time.Timer // request_timeout, then max_stream
 	callers   *time.Timer // nil without a limit of the caller's
+
+	leaving sync.Mutex
+	left    chan struct{} // closed when the client of a detached call has left; nil while it is attached
+	why     error
 }
 
 // startClocks starts the clocks of a request received at a time.
@@ -35,9 +40,39 @@ func startClocks(request context.Context, received time.Time, limits Limits, cal
 	k.stopWatch = context.AfterFunc(request, k.clientLeft)
 	k.whole = k.endAfter(limits.RequestTimeout, llm.ErrRequestTimeout)
 	if caller > 0 {
-		k.callers = k.endAfter(caller, llm.ErrCallerTimeout)
+		k.callers = time.AfterFunc(time.Until(received.Add(caller)), func() { k.leave(llm.ErrCallerTimeout) })
 	}
 	return k
+}
+
+// detach lets the call go on without its client from here on: a client that lost
+// its connection comes back for the answer. What it returns tells that it has
+// left.
+func (k *clocks) detach() *llm.Departure {
+	k.leaving.Lock()
+	defer k.leaving.Unlock()
+	k.left, k.caller = make(chan struct{}), 0
+	return &llm.Departure{Done: k.left, Cause: k.cause}
+}
+
+func (k *clocks) cause() error {
+	k.leaving.Lock()
+	defer k.leaving.Unlock()
+	return k.why
+}
+
+// leave says that nobody waits for the answer any more, which ends the call
+// unless it is detached. The first cause is kept.
+func (k *clocks) leave(cause error) {
+	k.leaving.Lock()
+	defer k.leaving.Unlock()
+	switch {
+	case k.left == nil:
+		k.cancel(cause)
+	case k.why == nil:
+		k.why = cause
+		close(k.left)
+	}
 }
 
 // deadline is when request_timeout or the caller's own limit ends the call.
@@ -74,5 +109,5 @@ func (k *clocks) endAfter(limit time.Duration, cause error) *time.Timer {
 func (k *clocks) clientLeft() {
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	k.cancel(llm.ErrClientLeft)
+	k.leave(llm.ErrClientLeft)
 }

@@ -17,7 +17,9 @@ type Data struct {
 	// "database".
 	Degraded func() []string
 	Refusals Refusals
-	Log      *slog.Logger
+	// Keys knows who calls; nil lets every caller in.
+	Keys Keys
+	Log  *slog.Logger
 }
 
 // Refusals counts the requests that were refused before they became a call.
@@ -32,19 +34,21 @@ type data struct {
 	bodies bodies
 }
 
-// NewData returns the handler of the data plane. While no key is asked for, it
-// belongs on a loopback address, and what a web page could make a browser on
-// this machine send is refused: it would spend money, or read the answers.
+// NewData returns the handler of the data plane. Without Keys it belongs on a
+// loopback address, and what a web page could make a browser on this machine send
+// is refused: it would spend money, or read the answers. No web page has a key.
 func NewData(deps Data) http.Handler {
 	d := &data{Data: deps}
 	e := newEcho()
 	e.HTTPErrorHandler = d.refuse
-	e.Use(identify, noAttempts, observe(deps.Log), freshDeadline, recoverPanics(deps.Log),
-		onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
+	e.Use(identify, noAttempts, observe(deps.Log), freshDeadline, recoverPanics(deps.Log))
+	if deps.Keys == nil {
+		e.Use(onlyLoopbackHost, sameOriginChanges(http.NewCrossOriginProtection()))
+	}
 
-	e.POST("/v1/chat/completions", d.chat)
-	e.GET("/v1/models", d.listModels)
-	e.GET("/v1/models/*", d.getModel)
+	e.POST("/v1/chat/completions", d.chat, d.authenticate)
+	e.GET("/v1/models", d.listModels, d.authenticate)
+	e.GET("/v1/models/*", d.getModel, d.authenticate)
 	probes{gate: deps.Gate, degraded: deps.Degraded}.routes(e)
 	return e
 }

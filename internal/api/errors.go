@@ -37,6 +37,13 @@ var answers = map[llm.Answer]row{
 	llm.AnswerUnknown:       {http.StatusBadGateway, "upstream_error", "upstream_unknown"},
 	llm.AnswerClientError:   {http.StatusBadRequest, "invalid_request_error", "upstream_refused"},
 	llm.AnswerClientLeft:    {statusClientLeft, "cancelled", "client_left"},
+	llm.AnswerBudget:        {http.StatusPaymentRequired, "insufficient_quota", "budget_exceeded"},
+	llm.AnswerCallerLimited: {http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"},
+	llm.AnswerUnpriced:      {http.StatusForbidden, "permission_error", "unpriced_model"},
+	llm.AnswerKeyInProgress: {http.StatusConflict, "conflict_error", "idempotency_in_progress"},
+	llm.AnswerKeyReused:     {http.StatusUnprocessableEntity, "invalid_request_error", "idempotency_key_reused"},
+	llm.AnswerNotKept:       {http.StatusConflict, "conflict_error", "idempotency_answer_too_large"},
+	llm.AnswerNoReplay:      {http.StatusServiceUnavailable, "service_unavailable_error", "idempotency_unavailable"},
 	llm.AnswerInternal:      {http.StatusInternalServerError, "server_error", "internal_error"},
 }
 
@@ -48,6 +55,10 @@ var (
 	rowInvalidJSON      = row{http.StatusBadRequest, "invalid_request_error", "invalid_json"}
 	rowInvalidValue     = row{http.StatusBadRequest, "invalid_request_error", "invalid_value"}
 	rowTooLarge         = row{http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large"}
+	rowKeyInvalid       = row{http.StatusBadRequest, "invalid_request_error", "idempotency_key_invalid"}
+	rowInvalidAPIKey    = row{http.StatusUnauthorized, "authentication_error", "invalid_api_key"}
+	rowKeyStoreAway     = row{http.StatusServiceUnavailable, "service_unavailable_error", "key_store_unavailable"}
+	rowModelNotAllowed  = row{http.StatusForbidden, "permission_error", "model_not_allowed"}
 	rowModelNotFound    = row{http.StatusNotFound, "invalid_request_error", "model_not_found"}
 	rowUnknownURL       = row{http.StatusNotFound, "invalid_request_error", "unknown_url"}
 	rowMethodNotAllowed = row{http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed"}
@@ -63,7 +74,9 @@ var (
 var (
 	rowNotFound     = row{http.StatusNotFound, "invalid_request_error", "not_found"}
 	rowUnauthorized = row{http.StatusUnauthorized, "authentication_error", "invalid_token"}
+	rowNameTaken    = row{http.StatusConflict, "conflict_error", "name_taken"}
 	rowForbidden    = row{http.StatusForbidden, "permission_error", "operator_required"}
+	rowCacheAway    = row{http.StatusServiceUnavailable, "service_unavailable_error", "cache_unavailable"}
 	rowDatabaseAway = row{http.StatusServiceUnavailable, "service_unavailable_error", "database_unavailable"}
 )
 
@@ -71,8 +84,9 @@ var (
 // before it becomes a call; the metric starts with all of them at 0.
 func RefusalCodes() []string {
 	codes := []string{
-		rowInvalidJSON.code, rowInvalidValue.code, rowTooLarge.code, rowModelNotFound.code,
+		rowInvalidJSON.code, rowInvalidValue.code, rowTooLarge.code, rowModelNotFound.code, rowKeyInvalid.code,
 		rowUnknownURL.code, rowMethodNotAllowed.code, rowCrossOrigin.code, rowMisdirected.code,
+		rowInvalidAPIKey.code, rowKeyStoreAway.code, rowModelNotAllowed.code, answers[llm.AnswerCallerLimited].code,
 		answers[llm.AnswerSaturated].code, answers[llm.AnswerShuttingDown].code, answers[llm.AnswerInternal].code,
 	}
 	slices.Sort(codes)
@@ -86,6 +100,7 @@ type fault struct {
 	message string        // what is wrong, where, and what to do
 	wait    time.Duration // until a retry may help; 0 = not known
 	body    []byte        // an upstream's own refusal, passed on as it came
+	final   bool          // to send the request again by itself would do harm
 }
 
 // Error names the code and the message.
@@ -110,7 +125,7 @@ func judged(call *llm.Call, err error) *fault {
 	if v.Answer == llm.AnswerClientError {
 		return relayed(v.Failure)
 	}
-	told := &fault{row: answers[v.Answer], message: describe(call, v, err), wait: v.RetryAfter}
+	told := &fault{row: answers[v.Answer], message: describe(call, v, err), wait: v.RetryAfter, final: v.Answer == llm.AnswerNotKept}
 	if v.Answer == llm.AnswerShuttingDown {
 		told.wait = soon // another replica, or this one restarted
 	}

@@ -254,16 +254,19 @@ func TestNoAnswerShowsACauseFromInside(t *testing.T) {
 
 func TestAPanicIsAnInternalErrorWithItsDetailsInTheLogOnly(t *testing.T) {
 	t.Parallel()
-	tests := map[string]api.Handler{
-		"nobody caught it": panicking,
-		"the pipeline caught it": failing(failure(llm.ClassUnknown, llm.ReasonPanic, func(f *llm.Failure) {
-			f.Err = errors.New("the call panicked: kaboom")
-		})),
+	tests := map[string]struct {
+		handle api.Handler
+		logged string
+	}{
+		"nobody caught it": {panicking, "api_test.panicking"}, // where, and not what: it may be anybody's words
+		"the pipeline caught it": {failing(failure(llm.ClassUnknown, llm.ReasonPanic, func(f *llm.Failure) {
+			f.Err = errors.New("the call panicked")
+		})), "the call panicked"},
 	}
-	for name, handle := range tests {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := setup(t, handle)
+			g := setup(t, tt.handle)
 			got := g.chat(t, nil)
 			if got.status != http.StatusInternalServerError || problemOf(t, got.body).code() != "internal_error" {
 				t.Errorf("status %d, body %s; want an internal_error", got.status, got.body)
@@ -272,7 +275,10 @@ func TestAPanicIsAnInternalErrorWithItsDetailsInTheLogOnly(t *testing.T) {
 				t.Errorf("the answer shows the panic: %s", got.body)
 			}
 			log := g.log.String()
-			if !strings.Contains(log, "kaboom") || !strings.Contains(log, got.header.Get("X-Request-ID")) {
+			if strings.Contains(log, "kaboom") {
+				t.Errorf("the log shows what the panic held:\n%s", log)
+			}
+			if !strings.Contains(log, tt.logged) || !strings.Contains(log, got.header.Get("X-Request-ID")) {
 				t.Errorf("the log does not hold both the panic and the request's id:\n%s", log)
 			}
 		})

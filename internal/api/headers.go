@@ -18,6 +18,10 @@ const (
 	headerAttempts       = "X-Breakwater-Attempts"
 	headerTarget         = "X-Breakwater-Target"
 	headerDegraded       = "X-Breakwater-Degraded"
+	headerCache          = "X-Breakwater-Cache"
+	headerIdempotencyKey = "Idempotency-Key"
+	headerReplayed       = "Idempotent-Replayed"
+	headerOriginal       = "X-Original-Request-Id"
 	headerRetryAfter     = "Retry-After"
 	headerRetryAfterMS   = "Retry-After-Ms"
 	headerShouldRetry    = "X-Should-Retry"
@@ -36,6 +40,29 @@ func sayServed(header http.Header, attempts int, target llm.Target) {
 func sayDegraded(header http.Header, d llm.Degradation) {
 	if d != "" {
 		header.Set(headerDegraded, string(d))
+	}
+}
+
+// sayCache says what the response cache had, if it was asked.
+func sayCache(header http.Header, had llm.CacheResult) {
+	if had != "" {
+		header.Set(headerCache, string(had))
+	}
+}
+
+// cacheControl reads X-Breakwater-Cache; absent is empty.
+func cacheControl(header http.Header) (llm.CacheControl, error) {
+	values := header.Values(headerCache)
+	if len(values) == 0 {
+		return "", nil
+	}
+	switch control := llm.CacheControl(values[0]); {
+	case len(values) > 1:
+		return "", invalidValue(headerCache, "The header X-Breakwater-Cache is given more than once; send one.")
+	case control == llm.CacheNoStore, control == llm.CacheRefresh:
+		return control, nil
+	default:
+		return "", invalidValue(headerCache, "The header X-Breakwater-Cache must be no-store or refresh; leave it out to have the cache decide.")
 	}
 }
 
@@ -76,7 +103,7 @@ func roundUp(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) 
 func callerTimeout(header http.Header) (time.Duration, error) {
 	values := header.Values(headerTimeout)
 	if len(values) > 1 {
-		return 0, invalidValue(headerTimeout, "the header X-Breakwater-Timeout is given more than once; send one")
+		return 0, invalidValue(headerTimeout, "The header X-Breakwater-Timeout is given more than once; send one.")
 	}
 	value := header.Get(headerTimeout)
 	if value == "" {
@@ -84,7 +111,7 @@ func callerTimeout(header http.Header) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
-		return 0, invalidValue(headerTimeout, "the header X-Breakwater-Timeout must be a positive duration such as 30s or 1m30s")
+		return 0, invalidValue(headerTimeout, "The header X-Breakwater-Timeout must be a positive duration such as 30s or 1m30s.")
 	}
 	return d, nil
 }

@@ -32,6 +32,18 @@ func describe(call *llm.Call, v llm.Verdict, err error) string {
 		return fmt.Sprintf("The gateway's account at the provider has no credit left (%s); its operator must top it up or add another target.", failed(v.Failure))
 	case llm.AnswerUnknown:
 		return fmt.Sprintf("The provider answered in a way that the gateway does not know (%s).", failed(v.Failure))
+	case llm.AnswerBudget, llm.AnswerCallerLimited:
+		return describeDenial(v.Failure.Denial)
+	case llm.AnswerUnpriced:
+		return fmt.Sprintf("What %s costs is not known, and a cost limit holds for this call; its operator must give the model a price, or the call another model.", v.Failure.Target.Key())
+	case llm.AnswerKeyInProgress:
+		return "A call under this Idempotency-Key is still under way; " + retryIn(v.RetryAfter) + " and get its answer."
+	case llm.AnswerKeyReused:
+		return "This Idempotency-Key was used for another request; send another key, or the request that it was first used for."
+	case llm.AnswerNotKept:
+		return "The call under this Idempotency-Key was made and is paid for, but its answer is longer than the gateway keeps (idempotency.max_result), so only the request that made it gets it. Sending this one again, under whatever key, makes and pays another call; let the operator raise max_result if such answers are to be given again."
+	case llm.AnswerNoReplay:
+		return "The store of idempotency keys cannot be reached, so nobody knows whether this call was made before; " + retryIn(v.RetryAfter) + "."
 	case llm.AnswerCallerTimeout:
 		return "The limit that the request set by X-Breakwater-Timeout passed before an answer was there; allow more time."
 	case llm.AnswerShuttingDown:
@@ -40,6 +52,45 @@ func describe(call *llm.Call, v llm.Verdict, err error) string {
 		return "The client left or read too slowly before the answer was there."
 	default:
 		return internalMessage(call.RunID.String())
+	}
+}
+
+// describeDenial says which limit refused, how it stands, and when it begins anew.
+func describeDenial(d *llm.Denial) string {
+	if d == nil {
+		return "A limit holds for this call."
+	}
+	unit := ""
+	if d.Limit.Cost() {
+		unit = " USD"
+	}
+	limit, share := d.Allowed, d.Whole.IsPositive()
+	if share {
+		limit = d.Whole
+	}
+	text := fmt.Sprintf("The limit %s of this %s is %s%s", d.Limit, d.Scope.Kind, limit, unit)
+	if share {
+		text += fmt.Sprintf(", of which this gateway may give %s%s while the cache that gateways share is away", d.Allowed, unit)
+	}
+	if d.Resets.IsZero() && !d.Limit.Rate() {
+		return text + "; how much of it is used cannot be told at the moment, since the counters and the database are away. Try again later, or ask the operator."
+	}
+	text += fmt.Sprintf("; %s%s are used", d.Spent, unit)
+	if d.Reserved.IsPositive() {
+		text += fmt.Sprintf(", %s%s are reserved by calls under way", d.Reserved, unit)
+	}
+	text += fmt.Sprintf(", and this call may use up to %s%s", d.Asked, unit)
+	switch {
+	case limit.IsZero():
+		return text + "; it allows nothing: ask the operator for a higher limit."
+	case d.Asked.GreaterThan(limit):
+		return text + "; it never fits: send a smaller max_tokens or a shorter prompt, or ask the operator for a higher limit."
+	case share && (!d.Limit.Rate() || d.Asked.GreaterThan(d.Allowed)):
+		return text + "; try again when the cache is back."
+	case d.Resets.IsZero():
+		return text + "; wait for other calls to end."
+	default:
+		return text + "; it resets at " + d.Resets.UTC().Format(time.RFC3339) + "."
 	}
 }
 
@@ -64,6 +115,8 @@ func describeCut(err error) string {
 		return "The limit that the request set by X-Breakwater-Timeout passed after output had started."
 	case llm.ReasonShutdown:
 		return "The gateway is shutting down and had to end this stream; send the request again."
+	case llm.ReasonAnswerTooLarge:
+		return "The stream under this Idempotency-Key, which this request had joined, grew longer than the gateway keeps (idempotency.max_result); only the request that began it gets the rest. Sending this one again makes and pays another call."
 	default:
 		return fmt.Sprintf("The upstream failed after output had started (%s); the answer is incomplete.", failed(v.Failure))
 	}

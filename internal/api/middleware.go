@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -75,7 +74,7 @@ func recoverPanics(log *slog.Logger) echo.MiddlewareFunc {
 // panicked is a panic that was caught; clients are told nothing of it.
 type panicked struct{ value any }
 
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+func (p *panicked) Error() string { return "panic: " + llm.DescribePanic(p.value) }
 
 // caught logs a recovered panic and returns it as an error. The server's own
 // way to drop a connection goes on as what it is.
@@ -83,6 +82,6 @@ func caught(log *slog.Logger, id identity, p any) error {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	log.Error("panic while serving a request", "run_id", id.run, "panic", p, "stack", string(debug.Stack()))
+	log.Error("panic while serving a request", "run_id", id.run, "panic", llm.DescribePanic(p), "stack", string(debug.Stack()))
 	return &panicked{value: p}
 }

@@ -21,12 +21,15 @@ type modelList struct {
 	Data   []model `json:"data"`
 }
 
-// listModels serves GET /v1/models: the configurations and the direct targets.
+// listModels serves GET /v1/models: the configurations and the direct targets
+// that the caller may name.
 func (d *data) listModels(c echo.Context) error {
-	snapshot := d.Snapshot()
+	snapshot, caller := d.Snapshot(), callerOf(c)
 	list := modelList{Object: "list", Data: []model{}}
 	for _, name := range snapshot.names() {
-		list.Data = append(list.Data, modelOf(snapshot, name))
+		if caller.May(name) {
+			list.Data = append(list.Data, modelOf(snapshot, name))
+		}
 	}
 	return sendJSON(c, http.StatusOK, list)
 }
@@ -34,13 +37,16 @@ func (d *data) listModels(c echo.Context) error {
 // getModel serves GET /v1/models/{id}; an id may hold slashes, as they are or
 // percent-encoded.
 func (d *data) getModel(c echo.Context) error {
-	snapshot := d.Snapshot()
+	snapshot, caller := d.Snapshot(), callerOf(c)
 	name, err := pathParam(c, "*")
 	if err != nil {
 		return err
 	}
 	if _, ok := snapshot.Routes[name]; !ok {
 		return modelNotFound(name)
+	}
+	if !caller.May(name) {
+		return modelNotAllowed(caller.Name, name)
 	}
 	return sendJSON(c, http.StatusOK, modelOf(snapshot, name))
 }

@@ -3,10 +3,12 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/breakwater-llm/breakwater/internal/keys"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -27,6 +29,12 @@ func clientLeft() *fault {
 
 func unknownURL(r *http.Request) *fault {
 	return &fault{row: rowUnknownURL, message: fmt.Sprintf("There is no %s %s here; check the base URL and the path.", r.Method, r.URL.Path)}
+}
+
+// slashedKey answers for a circuit whose key is written with its own slashes, with
+// the path as it has to be.
+func slashedKey(r *http.Request, path string) *fault {
+	return &fault{row: rowUnknownURL, message: fmt.Sprintf("There is no %s %s here; the key of a circuit is one segment of the path, so its slashes are written %%2F: %s.", r.Method, r.URL.Path, path)}
 }
 
 func methodNotAllowed(c echo.Context) *fault {
@@ -52,6 +60,55 @@ func tooManyBytes(limit int64) *fault {
 // request.
 func bodyUnreadable() *fault {
 	return &fault{row: rowInvalidJSON, message: "The request body did not come to its end in time; send it whole, with a correct Content-Length."}
+}
+
+// keyInvalid says what is wrong with an Idempotency-Key.
+func keyInvalid(how string) *fault {
+	return &fault{row: rowKeyInvalid, param: headerIdempotencyKey, message: "The header Idempotency-Key " + how + "."}
+}
+
+// howToSend ends what callers are told who sent no key that can be read.
+const howToSend = "send it as `Authorization: Bearer bw_…` or as `x-api-key: bw_…`"
+
+func noKey() *fault {
+	return &fault{row: rowInvalidAPIKey, message: "No API key was given; " + howToSend + ". The gateway's operator mints keys with `breakwater keys create`."}
+}
+
+func noBearer() *fault {
+	return &fault{row: rowInvalidAPIKey, message: "The Authorization header holds no API key; " + howToSend + "."}
+}
+
+func severalKeys() *fault {
+	return &fault{row: rowInvalidAPIKey, message: "More than one API key was given; send one alone, as `Authorization: Bearer bw_…` or as `x-api-key: bw_…`."}
+}
+
+// badKey shows of a key no more than its public beginning, and of one that has
+// another form than ours nothing.
+func badKey(key string) *fault {
+	public := keys.Public(key)
+	switch {
+	case public == "" && strings.HasPrefix(key, "bw_"):
+		return &fault{row: rowInvalidAPIKey, message: "The API key is not known here; check that it was copied whole, and that it is not revoked. `breakwater keys list` shows which there are."}
+	case public == "":
+		return &fault{row: rowInvalidAPIKey, message: "What was given is no API key of this gateway, whose keys begin with bw_; check which key is sent. The gateway's operator mints keys with `breakwater keys create`."}
+	default:
+		return &fault{row: rowInvalidAPIKey, message: fmt.Sprintf("The API key %s… is unknown, expired or revoked; ask the gateway's operator for another. `breakwater keys list` shows which there are.", public)}
+	}
+}
+
+func keyUnchecked() *fault {
+	return &fault{row: rowKeyStoreAway, wait: soon,
+		message: "The gateway's database cannot be reached, so this API key cannot be checked; keys that were used lately go on. Retry in 1 s."}
+}
+
+func tooManyKeys(wait time.Duration) *fault {
+	return &fault{row: answers[llm.AnswerCallerLimited], wait: wait,
+		message: fmt.Sprintf("Too many unknown API keys came from this address; %s with a valid one.", retryIn(wait))}
+}
+
+func modelNotAllowed(key, model string) *fault {
+	return &fault{row: rowModelNotAllowed, param: "model",
+		message: fmt.Sprintf("The API key %q may not use the model %q; GET /v1/models lists what it may name.", key, model)}
 }
 
 func modelNotFound(model string) *fault {
@@ -88,6 +145,11 @@ func badToken() *fault {
 func tokenUnchecked() *fault {
 	return &fault{row: rowDatabaseAway, wait: soon,
 		message: "The database cannot be reached, so this operator token cannot be checked; retry in 1 s."}
+}
+
+func nameTaken(name string) *fault {
+	return &fault{row: rowNameTaken, param: "name",
+		message: fmt.Sprintf("A live API key has the name %q; revoke that one first, or choose another name.", name)}
 }
 
 func operatorRequired(name string) *fault {

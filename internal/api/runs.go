@@ -25,7 +25,7 @@ type Runs interface {
 
 // listRuns serves GET /api/v1/runs.
 func (a *admin) listRuns(c echo.Context) error {
-	q := queryOf(c, "from", "to", "operation", "outcome", "class", "configuration", "provider", "correlation_id", "limit", "cursor")
+	q := queryOf(c, "from", "to", "operation", "outcome", "class", "configuration", "provider", "key", "correlation_id", "limit", "cursor")
 	filter := runs.Filter{
 		From:          q.instant("from"),
 		To:            q.instant("to"),
@@ -34,6 +34,7 @@ func (a *admin) listRuns(c echo.Context) error {
 		Class:         q.oneOf("class", failureClasses()),
 		Configuration: q.text("configuration"),
 		Provider:      q.text("provider"),
+		Key:           q.text("key"),
 		Limit:         int(q.number("limit", 1, runs.MaxLimit, runs.DefaultLimit)),
 		Cursor:        q.text("cursor"),
 	}
@@ -89,7 +90,7 @@ func operations() []string {
 }
 
 func runOutcomes() []string {
-	return []string{string(llm.RunSuccess), string(llm.RunFailure), string(llm.RunCancelled)}
+	return []string{string(llm.RunSuccess), string(llm.RunFailure), string(llm.RunDenied), string(llm.RunCancelled)}
 }
 
 func failureClasses() []string {

@@ -60,10 +60,10 @@ func TestRunsAreFiltered(t *testing.T) {
 	}{
 		"nothing given": {"", runs.Filter{Limit: 50}, ""},
 		"everything given": {
-			"?from=2026-01-02T03:04:05%2B01:00&to=2026-01-03T00:00:00Z&outcome=failure&class=circuit_open&configuration=chat&provider=alpha&limit=7&cursor=abc&correlation_id=order-17",
+			"?from=2026-01-02T03:04:05%2B01:00&to=2026-01-03T00:00:00Z&outcome=failure&class=circuit_open&configuration=chat&provider=alpha&key=shop&limit=7&cursor=abc&correlation_id=order-17",
 			runs.Filter{
 				From: time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC), To: time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC),
-				Outcome: "failure", Class: "circuit_open", Configuration: "chat", Provider: "alpha", Limit: 7, Cursor: "abc",
+				Outcome: "failure", Class: "circuit_open", Configuration: "chat", Provider: "alpha", Key: "shop", Limit: 7, Cursor: "abc",
 			}, "order-17",
 		},
 	}
@@ -91,7 +91,7 @@ func TestAFilterThatIsNotUnderstoodIsRefused(t *testing.T) {
 		"?class=weather": "class", "?limit=0": "limit", "?limit=501": "limit", "?limit=ten": "limit",
 		"?outcome=failure&outcome=success": "outcome", "?from=%zz": "",
 		"?correlation_id=%00": "correlation_id", "?correlation_id=a%FFb": "correlation_id", "?configuration=chat%00": "configuration",
-		"?provider=%C3": "provider", "?cursor=%00": "cursor", "?class=%ED%A0%80": "class",
+		"?provider=%C3": "provider", "?key=shop&key=crm": "key", "?key=%00": "key", "?cursor=%00": "cursor", "?class=%ED%A0%80": "class",
 		"?to=0001-01-01T00:00:00Z": "to", "?from=0001-01-01T01:00:00%2B01:00": "from", "?to=0000-12-31T00:00:00Z": "to",
 	}
 	c := setupAdmin(t)

@@ -128,6 +128,8 @@ func TestACommandThatMakesNoSenseChangesNothing(t *testing.T) {
 	}{
 		"an unknown action":          {steerA + "explode", "", nil, 404, "unknown_url", "", "POST"},
 		"half-open is not a command": {steerA + "half_open", "", nil, 404, "unknown_url", "", "POST"},
+		"a key with its slashes":     {"/api/v1/circuits/primary/small/default/close", "", nil, 404, "unknown_url", "", "written %2F: /api/v1/circuits/primary%2Fsmall%2Fdefault/close."},
+		"slashes in its model":       {"/api/v1/circuits/beta/vendor/m2/r2/open", "", nil, 404, "unknown_url", "", "/api/v1/circuits/beta%2Fvendor%2Fm2%2Fr2/open."},
 		"an unknown circuit":         {"/api/v1/circuits/nope%2Fm1%2Fr1/open", "", nil, 404, "not_found", "", "nope/m1/r1"},
 		"no key":                     {"/api/v1/circuits/alpha%2Fm1/open", "", nil, 400, "invalid_value", "key", "provider/model/region"},
 		"a parameter":                {steerA + "open?ttl_ms=5", "", nil, 400, "invalid_value", "ttl_ms", "ttl_ms"},

@@ -59,6 +59,9 @@ func sendFault(w *echo.Response, limit time.Duration, f *fault) {
 		body = openai.AppendError(nil, openai.Error{Message: f.message, Type: f.kind, Param: f.param, Code: f.code})
 	}
 	sayRetry(w.Header(), f.status, f.wait)
+	if f.final {
+		w.Header().Set(headerShouldRetry, "false")
+	}
 	_ = sendWhole(context.Background(), w, limit, f.status, contentJSON, body) // nobody is left to be told
 }
 

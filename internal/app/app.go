@@ -15,6 +15,8 @@ type Options struct {
 	Version string
 	Commit  string
 	Log     *slog.Logger
+	// TryKey is a file that is to hold a key to try the gateway with; empty = none.
+	TryKey string
 	// Listening is called once both listeners are bound, with their real
 	// addresses.
 	Listening func(data, admin string)
@@ -46,6 +48,9 @@ const abortGrace = 2 * time.Second
 // calls in flight may finish, every record is written. It returns an error when
 // the gateway could not start or something was lost on the way down.
 func Run(ctx context.Context, cfg *config.Config, opts Options) error {
+	if err := errors.Join(bindable("listen", cfg.Server.Listen), bindable("admin_listen", cfg.Server.AdminListen)); err != nil {
+		return err
+	}
 	db, err := ownDatabase(ctx, cfg.Database, opts.Log)
 	if err != nil {
 		return err
@@ -56,6 +61,11 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) error {
 	}
 	if err := g.start(ctx); err != nil {
 		return errors.Join(err, g.stop(context.WithoutCancel(ctx)))
+	}
+	if opts.TryKey != "" {
+		if err := keepTryKey(ctx, g.keys, opts.TryKey); err != nil {
+			opts.Log.Warn("there is no key to try the gateway with, breakwater keys create mints one", "error", err)
+		}
 	}
 	if opts.Listening != nil {
 		opts.Listening(g.data.address(), g.admin.address())
@@ -84,7 +94,10 @@ func (g *gateway) start(ctx context.Context) error {
 	if err := g.schema.Start(ctx); err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
 	}
+	g.recorder.StartWithoutDatabase()
 	g.circuits.Start()
+	g.ledger.Start()
+	g.idempotency.Start()
 	g.health.Start()
 	g.checks.Start()
 	if err := errors.Join(g.data.listen(), g.admin.listen()); err != nil {
@@ -106,19 +119,24 @@ func (g *gateway) stop(ctx context.Context) error {
 
 	err := errors.Join(
 		within(ctx, closeTimeout, g.data.close),
+		within(ctx, closeTimeout, g.idempotency.Stop),
+		within(ctx, closeTimeout, g.responses.Stop),
 		within(ctx, closeTimeout, g.checks.Stop),
 		within(ctx, closeTimeout, g.circuits.Stop), // hands its last events to the recorder, and tells the other replicas
+		within(ctx, closeTimeout, g.schema.LastTry),
 		within(ctx, flushTimeout, g.recorder.Stop),
+		within(ctx, closeTimeout, g.stopLedger), // answers the others until its last runs are written
 		within(ctx, closeTimeout, g.health.Stop),
 	)
-	g.schema.Stop()
 	err = errors.Join(err,
+		g.closeSpool(),
 		g.closeCache(),
 		within(ctx, closeTimeout, g.feed.Stop),
 		within(ctx, closeTimeout, g.pages.Stop),
 		within(ctx, closeTimeout, g.admin.close),
 	)
 	err = errors.Join(err,
+		within(ctx, closeTimeout, g.keys.Stop),
 		within(ctx, closeTimeout, g.overrides.Stop), // nobody decides anything any more
 		within(ctx, closeTimeout, g.closePool),      // nobody asks it any more
 		within(ctx, databaseTimeout, g.db.Close),

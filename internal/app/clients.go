@@ -8,6 +8,7 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/simulated"
+	wire "github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
 // clients are the upstream clients of a runtime, by the provider's name.
@@ -36,10 +37,11 @@ func (g *gateway) newClient(name string, p config.Provider) (provider.Client, er
 		return simulated.New(g.simulators.model(name, p.Simulated), p.Timeouts.LLM())
 	}
 	return openai.New(openai.Config{
-		BaseURL:  p.BaseURL,
-		Health:   p.HealthCheck.Path,
-		Keys:     provider.NewKeys(p.Credentials(), g.holds),
-		Timeouts: p.Timeouts.LLM(),
+		BaseURL:     p.BaseURL,
+		Health:      p.HealthCheck.Path,
+		Keys:        provider.NewKeys(p.Credentials(), g.holds),
+		Timeouts:    p.Timeouts.LLM(),
+		OutputField: wire.OutputField(p.OutputLimit),
 	})
 }
 

@@ -26,12 +26,16 @@ type Database struct {
 }
 
 // UseDatabase gives a command its database. A private server that a running
-// gateway owns is used as it is, else it is started until Close.
-func UseDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*Database, error) {
+// gateway owns is used as it is, else it is started until Close. One that is not
+// there is made, unless only an existing one will do: private.ErrNoDatabase.
+func UseDatabase(ctx context.Context, cfg config.Database, existing bool, log *slog.Logger) (*Database, error) {
 	if !cfg.Private {
 		return &Database{URL: cfg.URL.Reveal()}, nil
 	}
-	server, err := private.Use(ctx, private.Config{DataDir: cfg.DataDir, Log: log})
+	server, err := private.Use(ctx, private.Config{DataDir: cfg.DataDir, Existing: existing, Log: log})
+	if errors.Is(err, private.ErrNoDatabase) {
+		return nil, err // which says where it was looked for
+	}
 	if err != nil {
 		return nil, fmt.Errorf("use the private database: %w", err)
 	}
@@ -46,7 +50,7 @@ func ownDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*D
 	}
 	server, err := private.Start(ctx, private.Config{DataDir: cfg.DataDir, Log: log})
 	if errors.Is(err, private.ErrInUse) {
-		return nil, fmt.Errorf("%w: another gateway runs on database.data_dir %s; stop it or give this one its own data_dir", err, cfg.DataDir)
+		return nil, err // which says who has it, and what to do
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the private database: %w", err)
@@ -61,6 +65,8 @@ func (d *Database) Close(ctx context.Context) error {
 	}
 	return d.server.Stop(ctx)
 }
+
+const backAgain = "database is back and its schema is as it should be"
 
 // schema brings the database's schema up to date, or checks it, before the
 // gateway relies on it. A database that cannot be reached is not an old schema:
@@ -97,6 +103,21 @@ func (s *schema) Start(ctx context.Context) error {
 	return nil
 }
 
+// LastTry sees to the schema once more when the gateway stops, if that is still to
+// be done: with it the records that wait can be written.
+func (s *schema) LastTry(ctx context.Context) error {
+	s.Stop()
+	if s.stop == nil || s.Settled() {
+		return nil
+	}
+	if err := s.settle(ctx); err != nil {
+		s.log.Warn("the database is still away or its schema cannot be used, records wait for the next start", "error", err)
+		return nil
+	}
+	s.log.Info(backAgain)
+	return nil
+}
+
 // Stop ends the background work. It may be called twice.
 func (s *schema) Stop() {
 	if s.stop != nil {
@@ -117,13 +138,13 @@ func (s *schema) retry(ctx context.Context) {
 		}
 		switch err := s.settle(ctx); {
 		case err == nil:
-			s.log.Info("database is back and its schema is as it should be")
+			s.log.Info(backAgain)
 			return
 		case ctx.Err() != nil:
 			return
 		case !errors.Is(err, postgres.ErrUnavailable) && err.Error() != said:
 			said = err.Error()
-			s.log.Error("database schema cannot be used, records wait", "error", err)
+			s.log.Error("database schema cannot be used, records wait; breakwater migrate up applies what is missing", "error", err)
 		}
 	}
 }

@@ -37,11 +37,31 @@ func newListener(name, addr string, handler http.Handler, log *slog.Logger) *lis
 	}}
 }
 
+// bind takes the address of a listener.
+func bind(name, addr string) (net.Listener, error) {
+	bound, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for server.%s: %w; choose another address or stop who has it", name, err)
+	}
+	return bound, nil
+}
+
+// bindable tells of an address that is taken before the database is started, which
+// may take seconds. It holds nothing: until the gateway is ready callers are refused
+// rather than kept waiting.
+func bindable(name, addr string) error {
+	bound, err := bind(name, addr)
+	if err != nil {
+		return err
+	}
+	return bound.Close()
+}
+
 // listen binds the address.
 func (l *listener) listen() error {
-	bound, err := net.Listen("tcp", l.addr)
+	bound, err := bind(l.name, l.addr)
 	if err != nil {
-		return fmt.Errorf("listen for server.%s: %w; choose another address or stop who has it", l.name, err)
+		return err
 	}
 	l.bound = &accepting{Listener: bound, name: l.name, log: l.log}
 	return nil

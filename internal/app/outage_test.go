@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,53 +293,141 @@ func awaitOldSchema(t *testing.T, g *apptest.Gateway, url string) {
 	}
 }
 
-// A gateway that must stop while the database is away does so soon, and says
-// what is lost and why.
-func TestAStopWithoutTheDatabaseSaysWhatIsLost(t *testing.T) {
+// A gateway that must stop while the database is away does so soon, and leaves
+// what it has recorded to the next.
+func TestAStopWithoutTheDatabaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*apptest.Link){"cut": (*apptest.Link).Cut, "frozen": (*apptest.Link).Freeze} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			link := apptest.NewLink(t, postgrestest.URL(t))
-			g := apptest.StartUnwell(t, apptest.OneTarget(okUpstream(t), soonRefreshed), link.URL)
+			text := apptest.OneTarget(okUpstream(t), soonRefreshed, spoolIn(t.TempDir()))
+			g := apptest.StartUnwell(t, text, link.URL)
 			awaitDegraded(t, g, false)
 			leave(link)
-			for range 13 {
-				g.Post(t, apptest.ChatBody)
+			call13(t, g)
+			if err := g.Stop(); err != nil {
+				t.Errorf("the stop says %v", err)
 			}
-			apptest.Eventually(t, func() string {
-				if len(linesWith(g, "telemetry cannot reach the database")) == 0 {
-					return "telemetry has not found out that the database is away"
-				}
-				return ""
-			})
-
-			stopLoses13(t, g)
+			link.Mend()
+			next := apptest.StartWith(t, text, link.URL)
+			awaitRows(t, next, 13)
+			next.AwaitMetric(t, "breakwater_telemetry_spool_bytes", "0")
 		})
 	}
 	t.Run("never there", func(t *testing.T) {
 		t.Parallel()
 		link := apptest.NewLink(t, postgrestest.EmptyURL(t))
 		link.Cut()
-		g := apptest.StartUnwell(t, apptest.OneTarget(okUpstream(t), soonRefreshed), link.URL)
-		for range 13 {
-			g.Post(t, apptest.ChatBody)
+		text := apptest.OneTarget(okUpstream(t), soonRefreshed, spoolIn(t.TempDir()))
+		for range 2 { // the spool of one waits while the next serves
+			g := apptest.StartUnwell(t, text, link.URL)
+			call13(t, g)
+			if err := g.Stop(); err != nil {
+				t.Errorf("the stop says %v", err)
+			}
 		}
-		stopLoses13(t, g)
+		link.Mend()
+		awaitRows(t, apptest.StartWith(t, text, link.URL), 26)
 	})
 }
 
-// stopLoses13 stops a gateway whose last 13 runs cannot be written.
-func stopLoses13(t *testing.T, g *apptest.Gateway) {
+// A gateway that has not seen its database yet looks once more when it stops. What
+// a slow one does not take then, it takes at the next start.
+func TestAStopFindsADatabaseThatHasJustCome(t *testing.T) {
+	t.Parallel()
+	link := apptest.NewLink(t, postgrestest.URL(t))
+	link.Cut()
+	text := apptest.OneTarget(okUpstream(t), soonRefreshed, spoolIn(t.TempDir()))
+	g := apptest.StartUnwell(t, text, link.URL)
+	call13(t, g)
+	link.Mend()
+	if err := g.Stop(); err != nil {
+		t.Errorf("the stop says %v", err)
+	}
+	if len(linesWith(g, "database is back")) == 0 {
+		t.Error("the schema was not seen to")
+	}
+	if len(linesWith(g, "telemetry waits in the spool")) > 0 {
+		apptest.StartWith(t, text, link.URL)
+	}
+	g.Runs(t, 13)
+}
+
+// The page shows what is on disk, and not only what has not come there yet.
+func TestThePageShowsWhatWaitsInTheSpool(t *testing.T) {
+	t.Parallel()
+	link := apptest.NewLink(t, postgrestest.URL(t))
+	g := apptest.StartWith(t, apptest.OneTarget(okUpstream(t), soonRefreshed, spoolIn(t.TempDir())), link.URL)
+	awaitDegraded(t, g, false)
+	link.Cut()
+	call13(t, g)
+	awaitDegraded(t, g, true)
+	apptest.Eventually(t, func() string {
+		said := words(page(t, g, "/").Find(".notice dl"))
+		if !strings.Contains(said, "of 1 GiB in the spool") || strings.Contains(said, "On disk0 bytes") || !strings.Contains(said, "In memory0 records") {
+			return "the page says " + said
+		}
+		return ""
+	})
+	link.Mend()
+	awaitRows(t, g, 13)
+}
+
+func spoolIn(dir string) string {
+	return fmt.Sprintf("telemetry: {flush_interval: 20ms, spool_dir: %q}", dir)
+}
+
+func call13(t *testing.T, g *apptest.Gateway) {
 	t.Helper()
+	for range 13 {
+		if answer := g.Post(t, apptest.ChatBody); answer.Status != http.StatusOK {
+			t.Errorf("a call got %d %s", answer.Status, answer.Body)
+		}
+	}
+}
+
+// Without a place on disk a gateway serves as ever, and says at its end what is
+// lost and why.
+func TestAStopWithoutDatabaseAndSpoolSaysWhatIsLost(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := apptest.NewLink(t, postgrestest.URL(t))
+	g := apptest.StartUnwell(t, apptest.OneTarget(okUpstream(t), soonRefreshed, spoolIn(file)), link.URL)
+	if len(linesWith(g, "records cannot be kept on disk")) != 1 {
+		t.Error("the log does not say that there is no spool")
+	}
+	g.AwaitMetric(t, "breakwater_telemetry_spool_bytes", "NaN")
+	if ready := apptest.Get(t, g.URL+"/readyz"); ready.Status != http.StatusOK || !strings.Contains(string(ready.Body), `"spool"`) {
+		t.Errorf("readiness is %d %s, want 200 that says that the spool is away", ready.Status, ready.Body)
+	}
+	if got := words(page(t, g, "/").Find("title")); got != "spool unusable · Breakwater" {
+		t.Errorf("the page is called %q", got)
+	}
+	link.Cut()
+	call13(t, g)
 	begun := time.Now()
 	err := g.Stop()
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
 	for _, says := range []string{"telemetry is lost: 13 rows were not written (runs: 13, circuit events: 0)", "the database is away since 20"} {
 		if !strings.Contains(fmt.Sprint(err), says) {
 			t.Errorf("the stop says %q, want %q in it", fmt.Sprint(err), says)
 		}
+	}
+}
+
+// Each would write what the other has, so a spool belongs to one gateway.
+func TestTwoGatewaysDoNotShareASpool(t *testing.T) {
+	t.Parallel()
+	text := apptest.OneTarget(okUpstream(t), spoolIn(t.TempDir()))
+	apptest.Start(t, text)
+	err := apptest.NoStart(t, text, postgrestest.URL(t))
+	if !strings.Contains(fmt.Sprint(err), "give each a telemetry.spool_dir of its own") {
+		t.Errorf("the second says %v", err)
 	}
 }

@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/breakwater-llm/breakwater/internal/admin"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/health"
 	"github.com/breakwater-llm/breakwater/internal/telemetry"
@@ -22,9 +25,31 @@ func (g *gateway) reload(ctx context.Context, load func() (*config.Config, error
 		result, err = g.takeOver(read, why)
 	}
 	g.metrics.ConfigReloaded(result)
+	g.refused.Store(g.refusal(err))
 	if err != nil {
 		g.log.Error("configuration was not reloaded, the running one stays", "trigger", why, "error", err)
 	}
+}
+
+// refusal is what operators see of a configuration that is not taken over; nil
+// where it is. What may hold a secret is left to the log: values as they are
+// written, and errors of anything but the file's text.
+func (g *gateway) refusal(err error) *admin.Refusal {
+	if err == nil {
+		return nil
+	}
+	now := time.Now()
+	refused := &admin.Refusal{Since: now, Latest: now}
+	if before := g.refused.Load(); before != nil {
+		refused.Since = before.Since
+	}
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		for _, fault := range faults {
+			refused.Faults = append(refused.Faults, fault.WithoutValue())
+		}
+	}
+	return refused
 }
 
 // loadWhile loads as long as ctx lasts.
@@ -75,8 +100,11 @@ func (g *gateway) swap(next *config.Config, running *runtime) error {
 	g.circuits.Reconfigure(rt.policies.settings)
 	g.circuits.Keep(circuitKeys(next))
 	g.holds.Reconfigure(rt.policies.hold)
+	g.keys.Reconfigure(keySettings(next))
+	g.rows.SetZone(next.Budget.Location())
 	g.health.Reconfigure(health.Settings(next.Health), next.AllTargets())
 	g.metrics.Learn(known(next))
+	g.ledger.SetZone(next.Budget.Location())
 	g.level.Set(next.Log.SlogLevel())
 	g.runtime.Store(rt)
 	g.checks.Follow(g.healthChecks(rt))

@@ -158,10 +158,32 @@ func TestAReloadThatIsRefusedChangesNothing(t *testing.T) {
 		t.Errorf("no line names both faults of one file:\n%s", strings.Join(lines, "\n"))
 	}
 
+	if got := words(page(t, g, "/").Find("title")); got != "configuration refused · Breakwater" {
+		t.Errorf("the page is called %q", got)
+	}
+
 	if ended := g.Reload(t, good); ended != apptest.ReloadUnchanged {
 		t.Errorf("the reload of the running configuration ended as %q", ended)
 	}
 	g.AwaitMetric(t, "breakwater_config_last_reload_successful", "1")
+	if got := words(page(t, g, "/").Find("title")); got != "All well · Breakwater" {
+		t.Errorf("the page is called %q after a good reload", got)
+	}
+}
+
+// The page says which keys are at fault, and no value: one may be a secret that
+// stands where it does not belong.
+func TestThePageShowsWhyAReloadWasRefused(t *testing.T) {
+	t.Parallel()
+	good := apptest.OneTarget(okUpstream(t))
+	g := apptest.Start(t, good)
+	if ended := g.Reload(t, good+"health: {window: sk-very-secret}\n"); ended != apptest.ReloadRefused {
+		t.Fatalf("the reload ended as %q", ended)
+	}
+	said := words(page(t, g, "/").Find(".notice dl"))
+	if !strings.Contains(said, "health.window: is not a duration") || strings.Contains(said, "secret") {
+		t.Errorf("the page says %q", said)
+	}
 }
 
 func linesWith(g *apptest.Gateway, text string) []string {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/api"
-	"github.com/breakwater-llm/breakwater/internal/budget"
 	"github.com/breakwater-llm/breakwater/internal/config"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/pipeline"
@@ -57,7 +56,10 @@ func (g *gateway) newRuntime(cfg *config.Config, running *runtime) (*runtime, er
 	)
 	stack, err := pipeline.New(terminal.Handle,
 		recording,
+		g.newIdempotency(cfg.Idempotency),
+		g.newResponseCache(cfg),
 		pipeline.NewContext(assemblers.sources(cfg, governing)),
+		g.newBudget(cfg),
 		pipeline.NewFallback(g.health, windows(cfg)),
 		usage,
 		circuits,
@@ -155,20 +157,6 @@ func policies(cfg *config.Config, bulkheads *pipeline.Bulkheads) pipeline.Polici
 		}
 	}
 	return pipeline.Policies{Providers: providers, Bulkheads: bulkheads, Random: rand.Float64}
-}
-
-// prices lists the targets that have a price. A model with only one of the two
-// prices has none: half a cost would be taken for a whole one.
-func prices(cfg *config.Config) *budget.Prices {
-	table := map[llm.Target]budget.Price{}
-	for _, target := range cfg.AllTargets() {
-		m := cfg.Providers[target.Provider].Models[target.Model]
-		if m.Input == nil || m.Output == nil {
-			continue
-		}
-		table[target] = budget.Price{Input: *m.Input, CachedInput: m.CachedInput, CacheWrite: m.CacheWrite, Output: *m.Output}
-	}
-	return budget.NewPrices(table)
 }
 
 // windows lists the targets that declare what they can take.

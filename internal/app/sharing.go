@@ -24,6 +24,15 @@ func openCache(cfg config.Cache, log *slog.Logger) (cache.Cache, error) {
 	return shared, nil
 }
 
+// orInProcess returns the shared cache or, without one, a cache in this process:
+// what needs one works on either.
+func orInProcess(shared cache.Cache, cfg config.Cache) cache.Cache {
+	if shared != nil {
+		return shared
+	}
+	return cache.NewMemory(cache.MemoryConfig{MaxBytes: int64(cfg.MaxMemory)})
+}
+
 // newCircuits makes the circuits, on the cache if there is one.
 func (g *gateway) newCircuits(cfg *config.Config, governing *circuitPolicies) *breaker.Registry {
 	c := breaker.Config{Settings: governing.settings, OnEvent: g.circuitChanged, Canary: g.canaries.Send, Group: groupOf, Siblings: g.siblings}
@@ -92,20 +101,23 @@ func (g *gateway) cacheIsBack() {
 	g.overrides.Reassert()
 }
 
+// shared is how this replica stands with what it shares with the others: circuits
+// and the counters of limits.
+func (g *gateway) shared() (state breaker.SharedState, shared bool) {
+	state, shared = g.circuits.Shared()
+	state.Degraded = shared && state.Degraded || g.ledger.Degraded()
+	return state, shared || g.cache != nil
+}
+
 // sharedStateDegraded reports whether this replica decides alone what it should
 // share with the others.
 func (g *gateway) sharedStateDegraded() bool {
-	state, shared := g.circuits.Shared()
+	state, shared := g.shared()
 	return shared && state.Degraded
 }
 
-// closeCache ends what replicas share, once nobody uses it.
-func (g *gateway) closeCache() error {
-	if g.cache == nil {
-		return nil
-	}
-	return g.cache.Close()
-}
+// closeCache ends what is transient, once nobody uses it.
+func (g *gateway) closeCache() error { return g.memory.Close() }
 
 // circuitStore is with whom circuits are shared.
 func circuitStore(name string) breaker.Mode {

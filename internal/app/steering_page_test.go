@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -86,6 +87,70 @@ func TestAnOperatorSteersACircuitOnThePage(t *testing.T) {
 	}
 	if g.Post(t, apptest.ChatBody); alpha.Calls() != 1 {
 		t.Errorf("%d calls of alpha after it was closed, want 1", alpha.Calls())
+	}
+}
+
+// What the page says of a configuration whose targets are all closed off is what
+// its callers get.
+func TestThePageSaysWhatCallersGetWhenNoTargetAnswers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		keys   string // of the configuration
+		said   string
+		status int
+		header string
+	}{
+		"an error":    {"", "chat Errors Callers get errors: its only target", http.StatusServiceUnavailable, ""},
+		"a message":   {"degrade: {message: away}", "chat Degraded Callers get the configured message: its only target", http.StatusOK, "message"},
+		"stale or no": {"response_cache: {ttl: 1ms}, degrade: {stale: 1h}", "chat Stale or errors Callers get errors, but for those whose answer the response cache has, stale or not: its only target", http.StatusOK, "stale"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := apptest.Start(t, apptest.OneTarget(apptest.NewUpstream(t, apptest.OK()),
+				"configurations: {chat: {targets: [{provider: alpha, model: m1}], "+test.keys+"}}"))
+			if answer := g.Post(t, apptest.ChatBody); answer.Status != http.StatusOK {
+				t.Fatalf("before: status %d", answer.Status)
+			}
+			submit(t, g, alphaPage+"/open", g.AdminURL, url.Values{"reason": {"maintenance"}, "for": {"1h"}})
+			apptest.Eventually(t, func() string { // an answer is kept, and past its time, within a moment
+				answer := g.Post(t, apptest.ChatBody)
+				got := answer.Header.Get("X-Breakwater-Degraded")
+				if answer.Status != test.status || got != test.header {
+					return fmt.Sprintf("status %d, degraded %q, want %d and %q", answer.Status, got, test.status, test.header)
+				}
+				return ""
+			})
+			for _, path := range []string{"/", alphaPage} {
+				if got := words(page(t, g, path).Find(".callers li")); !strings.HasPrefix(got, test.said) {
+					t.Errorf("%s says %q, want %q", path, got, test.said)
+				}
+			}
+		})
+	}
+}
+
+// The page for people changes nothing of what programs are told.
+func TestAMistypedPathIsAPageForPeopleAndJSONForPrograms(t *testing.T) {
+	t.Parallel()
+	g := apptest.Start(t, apptest.OneTarget(apptest.NewUpstream(t, apptest.OK())))
+	for _, test := range []struct {
+		method, path, accept string
+		status               int
+		kind                 string
+	}{
+		{http.MethodGet, "/limitz", "text/html", http.StatusNotFound, "text/html"},
+		{http.MethodGet, "/limitz", "*/*", http.StatusNotFound, "application/json"},
+		{http.MethodGet, "/api/v1/circuitz", "text/html", http.StatusNotFound, "application/json"},
+		{http.MethodDelete, "/api/v1/pipeline", "text/html", http.StatusMethodNotAllowed, "application/json"},
+		{http.MethodPost, "/limits", "text/html", http.StatusMethodNotAllowed, "application/json"},
+	} {
+		answer, err := apptest.Do(t.Context(), test.method, g.AdminURL+test.path, "", "Accept", test.accept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status != test.status || !strings.HasPrefix(answer.Header.Get("Content-Type"), test.kind) {
+			t.Errorf("%s %s for %s: %d %s", test.method, test.path, test.accept, answer.Status, answer.Header.Get("Content-Type"))
+		}
 	}
 }
 

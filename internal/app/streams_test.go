@@ -38,8 +38,8 @@ func endless(w http.ResponseWriter, r *http.Request, _ int) {
 func TestASlowReaderNeverTripsAProvider(t *testing.T) {
 	t.Parallel()
 	a := apptest.NewUpstream(t, endless)
-	g := apptest.Start(t, apptest.Configuration(serving("write_timeout: 2s")+"\ncircuit_breaker: {failure_threshold: 1}",
-		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 30s, first_token: 30s, idle: 1s, total: 30s}"}))
+	g := apptest.Start(t, apptest.Configuration(serving("write_timeout: 5s")+"\ncircuit_breaker: {failure_threshold: 1}",
+		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 30s, first_token: 30s, idle: 3s, total: 30s}"}))
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {

@@ -464,6 +464,11 @@ func (s *shelf) Delete(key string) {
 	delete(s.expires, key)
 }
 
+func (s *shelf) HashGet(key, field string) (string, bool) {
+	value, ok := s.hashes[key][field]
+	return value, ok
+}
+
 func (s *shelf) HashAll(key string) map[string]string { return s.hashes[key] }
 
 func (s *shelf) HashSet(key, field, value string, ttl time.Duration) {

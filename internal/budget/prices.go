@@ -17,76 +17,75 @@ const costDecimals = 10
 // report that is no better.
 var maxCost = decimal.New(9_999_999_999, 0)
 
-// Price is what one model costs, in USD per 1,000,000 tokens. Zero is free.
-type Price struct {
-	Input       decimal.Decimal
-	CachedInput *decimal.Decimal // nil: the input price
-	CacheWrite  *decimal.Decimal // nil: the input price
-	Output      decimal.Decimal
-}
-
 // Prices is the price table of one configuration. It does not change once it
 // is made, so any number of calls may ask it at once.
 type Prices struct {
-	perToken map[llm.Target]rates
+	rates map[llm.Target]rates
 }
 
-// rates are the prices of one token in each bucket, in USD.
-type rates struct {
-	input, cached, cacheWrite, output decimal.Decimal
-}
-
-// NewPrices makes the table. A target that is not in it has no price, which is
-// not the same as a price of zero.
+// NewPrices makes the table of prices that are valid. A target that is not in it
+// has no price, which is not the same as a price of zero.
 func NewPrices(table map[llm.Target]Price) *Prices {
-	p := &Prices{perToken: make(map[llm.Target]rates, len(table))}
+	p := &Prices{rates: make(map[llm.Target]rates, len(table))}
 	for target, price := range table {
-		p.perToken[target] = rates{
-			input:      perToken(price.Input),
-			cached:     perToken(or(price.CachedInput, price.Input)),
-			cacheWrite: perToken(or(price.CacheWrite, price.Input)),
-			output:     perToken(price.Output),
-		}
+		p.rates[target] = ratesOf(price)
 	}
 	return p
 }
 
 // Cost returns what a usage costs in USD, rounded to 10 decimals, and whether
-// the target has a price at all. Each token falls into one bucket: cached and
-// cache-write tokens are part of the input, reasoning tokens of the output. A
+// the target has a price at all. The tier is that of the whole input. Each token
+// falls into one bucket: cached and cache-write tokens are part of the input, and
+// so is audio that is neither; reasoning and audio are part of the output. A
 // count that is unknown costs nothing, and no report, however inconsistent,
 // makes a cost negative or larger than can be stored.
 func (p *Prices) Cost(t llm.Target, u llm.Usage) (cost decimal.Decimal, priced bool) {
-	r, priced := p.perToken[t]
+	r, priced := p.rates[t]
 	if !priced {
 		return decimal.Zero, false
 	}
-	cached, written := atLeastZero(u.Cached.N), atLeastZero(u.CacheWrite.N)
-	uncached := atLeastZero(atLeastZero(atLeastZero(u.Input.N)-cached) - written) // none of them overflows
+	b := bucketsOf(u)
+	tier := r.tier(b.total)
 
-	cost = charge(decimal.Zero, uncached, r.input)
-	cost = charge(cost, cached, r.cached)
-	cost = charge(cost, written, r.cacheWrite)
-	cost = charge(cost, atLeastZero(u.Output.N), r.output)
+	cost = charge(r.request, b.input, tier.input)
+	cost = charge(cost, b.cached, tier.cached)
+	cost = charge(cost, b.cacheWrite, tier.cacheWrite)
+	cost = charge(cost, b.audio, tier.audio)
+	cost = charge(cost, b.output, tier.output)
+	cost = charge(cost, b.reasoning, tier.reasoning)
+	cost = charge(cost, b.audioOutput, tier.audioOutput)
+	cost = r.others(cost, b)
 	return decimal.Min(cost.Round(costDecimals), maxCost), true
 }
 
-// charge adds tokens at a rate to a sum. An empty bucket costs no arithmetic,
-// since most calls fill only two of the four.
-func charge(sum decimal.Decimal, tokens int64, rate decimal.Decimal) decimal.Decimal {
-	if tokens == 0 {
+// Bound returns the most in USD that a call can cost whose counts are at most
+// those of u, however its tokens fall into tiers and buckets, rounded up to 10
+// decimals; and whether the target has a price. Cost of a usage within u is
+// never more.
+func (p *Prices) Bound(t llm.Target, u llm.Usage) (most decimal.Decimal, priced bool) {
+	r, priced := p.rates[t]
+	if !priced {
+		return decimal.Zero, false
+	}
+	b := bucketsOf(u)
+	most = charge(r.request, b.total, r.dear.input)
+	most = charge(most, atLeastZero(u.Output.N), r.dear.output)
+	most = r.others(most, b)
+	return decimal.Min(most.RoundCeil(costDecimals), maxCost), true
+}
+
+// others adds what is no token.
+func (r rates) others(sum decimal.Decimal, b buckets) decimal.Decimal {
+	sum = charge(sum, b.images, r.image)
+	sum = charge(sum, b.milliseconds, r.millisecond)
+	return charge(sum, b.characters, r.character)
+}
+
+// charge adds a count at a rate to a sum. An empty bucket costs no arithmetic,
+// since most calls fill only two of them.
+func charge(sum decimal.Decimal, count int64, rate decimal.Decimal) decimal.Decimal {
+	if count == 0 {
 		return sum
 	}
-	return sum.Add(rate.Mul(decimal.NewFromInt(tokens)))
+	return sum.Add(rate.Mul(decimal.NewFromInt(count)))
 }
-
-func perToken(perMillion decimal.Decimal) decimal.Decimal { return perMillion.Shift(-6) }
-
-func or(price *decimal.Decimal, otherwise decimal.Decimal) decimal.Decimal {
-	if price != nil {
-		return *price
-	}
-	return otherwise
-}
-
-func atLeastZero(n int64) int64 { return max(n, 0) }

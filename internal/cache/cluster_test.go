@@ -52,7 +52,7 @@ func keyOn(i int) string {
 func TestClusterOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 2)
-	v := open(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: unhurried})
+	v := reach(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: unhurried})
 	var runs []cache.Run
 	for i := range 64 {
 		runs = append(runs, cache.Run{Script: count, Keys: []string{fmt.Sprint("key ", i)}})
@@ -76,7 +76,7 @@ func TestClusterOfTwoNodes(t *testing.T) {
 func TestClusterAnswersTheRunsOfItsLivingNodes(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 2)
-	v := open(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: hurried})
 	runs := []cache.Run{{Script: count, Keys: []string{keyOn(0)}}, {Script: count, Keys: []string{keyOn(1)}}}
 	batch := func() (failed [2]bool) {
 		for i, r := range v.RunAll(t.Context(), runs) {
@@ -99,7 +99,7 @@ func TestClusterAnswersTheRunsOfItsLivingNodes(t *testing.T) {
 func TestClusterServesWhatItsLivingNodesHold(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 2)
-	v := open(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, nodes[0].URL(), cache.ValkeyConfig{Timeout: hurried})
 	keys := [2]string{keyOn(0), keyOn(1)}
 	call := func(key string) error {
 		_, err := v.Run(t.Context(), count, []string{key})

@@ -11,6 +11,9 @@ func (m *Memory) TTL(key string) time.Duration {
 	if e == nil {
 		return 0
 	}
+	if e.hash != nil {
+		return time.Duration(e.hash.until.Load() - m.since(m.now()))
+	}
 	return e.expires.Sub(m.now())
 }
 

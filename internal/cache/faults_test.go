@@ -50,7 +50,7 @@ func TestKilledServerIsMissedAndFoundAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
 	l := startLoad(t, 8, counting(v))
 	l.more(t, 100)
 
@@ -92,7 +92,7 @@ func TestFrozenServerCostsACallItsTimeAndThenNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
 	l := startLoad(t, 8, counting(v))
 	l.more(t, 100)
 
@@ -118,7 +118,7 @@ func TestFrozenServerCostsACallItsTimeAndThenNothing(t *testing.T) {
 func TestFrozenServerIsMissedWithoutCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
 	server.Freeze()
 	eventually(t, "the silence is noticed", func() bool { return !v.Available() })
 	server.Thaw()
@@ -129,7 +129,7 @@ func TestShortPauseOfTheServerCostsNoConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: 20 * time.Millisecond, Log: log.logger()})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: 20 * time.Millisecond, Log: log.logger()})
 	v.WaitLong() // on a busy machine a short pause may be long
 	before := connectionIDs(t, server)
 
@@ -163,7 +163,7 @@ func connectionIDs(t *testing.T, server *redistest.Server) (ids []string) {
 func TestCutConnectionsAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
 	l := startLoad(t, 8, counting(v))
 	for range 3 {
 		l.more(t, 100)
@@ -178,7 +178,7 @@ func TestCutConnectionsAreMadeAgain(t *testing.T) {
 func TestLostScriptsAreBroughtAlongAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
 	one := startLoad(t, 4, counting(v))
 	many := startLoad(t, 4, func(ctx context.Context) error {
 		var errs []error
@@ -216,7 +216,7 @@ func TestFirstBatchKeepsItsOrder(t *testing.T) {
 		return cache.Run{Script: machine, Keys: []string{"k"}, Args: []string{op, "1", "", value, "60000"}}
 	}
 	for round := range 3 {
-		v := open(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
+		v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
 		server.FlushAll()
 		server.FlushScripts()
 		if round == 2 { // one of the two scripts is known
@@ -242,7 +242,7 @@ func TestFirstBatchKeepsItsOrder(t *testing.T) {
 func TestFlushedKeysAreJustAbsent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried})
 	l := startLoad(t, 8, func(ctx context.Context) error {
 		if err := v.Set(ctx, "k", []byte("v"), time.Minute); err != nil {
 			return err
@@ -265,7 +265,7 @@ func TestFlushedKeysAreJustAbsent(t *testing.T) {
 func TestWatchHearsAgainAfterARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
 	heard := make(chan string, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -308,7 +308,7 @@ func TestWatchHearsAgainAfterARestart(t *testing.T) {
 func TestCallEndsAtItsOwnDeadline(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: time.Minute})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: time.Minute})
 	server.Freeze()
 	t.Cleanup(server.Thaw)
 
@@ -338,7 +338,7 @@ func TestCallEndsAtItsOwnDeadline(t *testing.T) {
 func TestFrozenServerHoldsNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
 	before := runtime.NumGoroutine()
 	server.Freeze()
 	for range 3 {

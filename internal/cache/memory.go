@@ -28,6 +28,7 @@ type MemoryConfig struct {
 // likely to be used again, as a server with a memory limit does.
 type Memory struct {
 	now     func() time.Time
+	began   time.Time
 	entries *otter.Cache[string, *entry]
 	locks   [stripes]sync.Mutex // writes and scripts; a key's lock is chosen by its slot
 	hub     hub
@@ -36,13 +37,21 @@ type Memory struct {
 
 var _ Cache = (*Memory)(nil)
 
-// entry is immutable but for the fields of a hash, which only scripts touch
-// under their lock; its cost is that of the moment it was stored.
+// entry is immutable but for its hash; its cost is that of the moment it was
+// stored.
 type entry struct {
 	value   []byte
-	hash    map[string]string // not nil: the key holds a hash
+	hash    *hash // not nil: the key holds a hash, which knows when it expires
 	expires time.Time
 	cost    uint32
+}
+
+// hash is what a key holds that scripts alone write, under the key's lock.
+type hash struct {
+	fields map[string]string
+	size   uint64       // of what it holds, in bytes
+	until  atomic.Int64 // when it expires, in nanoseconds since the cache began
+	known  int64        // how long the store keeps it at least, likewise; it is stored again before
 }
 
 // NewMemory returns an empty cache.
@@ -51,6 +60,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	if m.now == nil {
 		m.now = time.Now
 	}
+	m.began = m.now()
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMaxBytes
 	}
@@ -172,12 +182,24 @@ func (m *Memory) lock(key string) *sync.Mutex {
 // find returns the living entry of a key, or nil. Expiry is judged here, by the
 // cache's own clock, so that a key is gone to the millisecond.
 func (m *Memory) find(key string) *entry {
-	e, ok := m.entries.GetIfPresent(key)
-	if !ok || !m.now().Before(e.expires) {
-		return nil
-	}
-	return e
+	return m.findAt(key, m.now())
 }
+
+func (m *Memory) findAt(key string, now time.Time) *entry {
+	e, ok := m.entries.GetIfPresent(key)
+	switch {
+	case !ok:
+		return nil
+	case e.hash != nil && m.since(now) < e.hash.until.Load():
+		return e
+	case e.hash == nil && now.Before(e.expires):
+		return e
+	}
+	return nil
+}
+
+// since is a time in nanoseconds since the cache began.
+func (m *Memory) since(at time.Time) int64 { return int64(at.Sub(m.began)) }
 
 // store keeps an entry; the caller holds the key's lock.
 func (m *Memory) store(key string, e *entry) {
@@ -185,8 +207,28 @@ func (m *Memory) store(key string, e *entry) {
 	m.entries.Set(key, e)
 }
 
-func (m *Memory) expiry(ttl time.Duration) time.Time {
-	return m.now().Add(time.Duration(milliseconds(ttl)) * time.Millisecond)
+// spare is the part of a hash's life that the store is told too much, so that it
+// need not hear of every change.
+const spare = 16
+
+// storeHash keeps a hash that a script has changed; the caller holds the key's
+// lock. The store is told where it would else drop it too early, or where the hash
+// has outgrown what it was told, or is less than half of it.
+func (m *Memory) storeHash(key string, e *entry, now int64) {
+	h := e.hash
+	until, told := h.until.Load(), uint64(e.cost)
+	size := uint64(cost(key, e))
+	if until <= h.known && size <= told && size >= told/2 {
+		return
+	}
+	h.known = until + (until-now)/spare
+	m.store(key, &entry{hash: h, expires: m.began.Add(time.Duration(h.known))})
+}
+
+func (m *Memory) expiry(ttl time.Duration) time.Time { return expiry(m.now(), ttl) }
+
+func expiry(now time.Time, ttl time.Duration) time.Time {
+	return now.Add(time.Duration(milliseconds(ttl)) * time.Millisecond)
 }
 
 // lifetime tells the store when it may forget an entry by itself.
@@ -196,8 +238,8 @@ func (m *Memory) lifetime(e otter.Entry[string, *entry]) time.Duration {
 
 func cost(key string, e *entry) uint32 {
 	sum := uint64(len(key) + len(e.value) + entryOverhead)
-	for field, value := range e.hash {
-		sum += uint64(len(field) + len(value) + fieldOverhead)
+	if e.hash != nil {
+		sum += e.hash.size
 	}
 	return uint32(min(sum, math.MaxUint32))
 }

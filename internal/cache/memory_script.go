@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -42,7 +41,11 @@ func (m *Memory) run(ctx context.Context, s *Script, keys, args []string) (value
 	lock := m.lock(keys[0])
 	lock.Lock()
 	defer lock.Unlock()
-	tx := &memoryTx{memory: m, keys: keys}
+	tx := &memoryTx{memory: m, keys: keys, now: m.now()}
+	tx.cells = tx.few[:]
+	if len(keys) > len(tx.few) {
+		tx.cells = make([]cell, len(keys))
+	}
 	defer tx.settle(&err)
 	values, err = s.Go(tx, keys, args)
 	if values == nil {
@@ -51,11 +54,21 @@ func (m *Memory) run(ctx context.Context, s *Script, keys, args []string) (value
 	return values, err
 }
 
-// memoryTx is a script at work; it holds the lock of its keys.
+// memoryTx is a script at work; it holds the lock of its keys. Its time stands
+// still, as it does in a script on a server.
 type memoryTx struct {
 	memory *Memory
 	keys   []string
-	hashes map[string]*entry // those it changed, stored again when it ends
+	now    time.Time
+	cells  []cell // what is at each of the keys
+	few    [2]cell
+}
+
+// cell is what a script has found at a key, and made of it.
+type cell struct {
+	entry   *entry // nil: nothing
+	looked  bool   // entry is what is there
+	changed bool   // it is a hash that is stored when the script ends
 }
 
 var _ Tx = (*memoryTx)(nil)
@@ -66,12 +79,14 @@ type misuse struct{ err error }
 // settle stores the hashes that the script changed, with what they cost now,
 // and turns a misuse into the script's error. Any other panic goes on.
 func (t *memoryTx) settle(err *error) {
-	for key, e := range t.hashes {
-		if len(e.hash) == 0 {
+	for i, key := range t.keys {
+		switch c := &t.cells[i]; {
+		case !c.changed:
+		case c.entry == nil:
 			t.memory.entries.Invalidate(key)
-			continue
+		default:
+			t.memory.storeHash(key, c.entry, t.memory.since(t.now))
 		}
-		t.memory.store(key, e)
 	}
 	switch p := recover().(type) {
 	case nil:
@@ -82,10 +97,10 @@ func (t *memoryTx) settle(err *error) {
 	}
 }
 
-func (t *memoryTx) Now() time.Time { return t.memory.now() }
+func (t *memoryTx) Now() time.Time { return t.now }
 
 func (t *memoryTx) Get(key string) (string, bool) {
-	e := t.find(key)
+	e := t.find(key).entry
 	if e == nil {
 		return "", false
 	}
@@ -96,85 +111,111 @@ func (t *memoryTx) Get(key string) (string, bool) {
 }
 
 func (t *memoryTx) Set(key, value string, ttl time.Duration) {
-	t.mustDeclare(key)
+	c := t.cell(key)
 	mustExpire(ttl)
-	delete(t.hashes, key)
-	t.memory.store(key, &entry{value: []byte(value), expires: t.memory.expiry(ttl)})
+	e := &entry{value: []byte(value), expires: t.expiry(ttl)}
+	t.memory.store(key, e)
+	*c = cell{entry: e, looked: true}
 }
 
 func (t *memoryTx) Delete(key string) {
-	t.mustDeclare(key)
-	delete(t.hashes, key)
+	c := t.cell(key)
 	t.memory.entries.Invalidate(key)
+	*c = cell{looked: true}
+}
+
+func (t *memoryTx) HashGet(key, field string) (string, bool) {
+	h := t.findHash(key).hash()
+	if h == nil {
+		return "", false
+	}
+	value, ok := h.fields[field]
+	return value, ok
 }
 
 func (t *memoryTx) HashAll(key string) map[string]string {
-	e := t.findHash(key)
-	if e == nil {
+	h := t.findHash(key).hash()
+	if h == nil {
 		return map[string]string{}
 	}
-	return maps.Clone(e.hash)
+	return maps.Clone(h.fields)
 }
 
 func (t *memoryTx) HashSet(key, field, value string, ttl time.Duration) {
-	e := t.findHash(key)
+	c := t.findHash(key)
 	mustExpire(ttl)
-	expires := t.memory.expiry(ttl)
-	if e == nil {
-		e = &entry{hash: map[string]string{}}
+	if c.entry == nil {
+		c.entry = &entry{hash: &hash{fields: map[string]string{}}}
 	}
-	if e.expires.After(expires) {
-		expires = e.expires
+	c.changed = true
+	h := c.entry.hash
+	if until := t.memory.since(t.expiry(ttl)); until > h.until.Load() {
+		h.until.Store(until)
 	}
-	e.hash[field] = value
-	t.change(key, &entry{hash: e.hash, expires: expires})
+	old, found := h.fields[field]
+	if !found {
+		h.size += uint64(len(field) + fieldOverhead)
+	}
+	h.size += uint64(len(value)) - uint64(len(old))
+	h.fields[field] = value
 }
 
 func (t *memoryTx) HashDelete(key, field string) {
-	e := t.findHash(key)
-	if e == nil {
+	c := t.findHash(key)
+	h := c.hash()
+	if h == nil {
 		return
 	}
-	delete(e.hash, field)
-	t.change(key, &entry{hash: e.hash, expires: e.expires})
+	value, found := h.fields[field]
+	if !found {
+		return
+	}
+	h.size -= uint64(len(field) + len(value) + fieldOverhead)
+	delete(h.fields, field)
+	c.changed = true
+	if len(h.fields) == 0 {
+		c.entry = nil
+	}
 }
 
 func (t *memoryTx) Publish(channel, message string) {
 	t.memory.hub.publish(channel, message)
 }
 
-func (t *memoryTx) change(key string, e *entry) {
-	if t.hashes == nil {
-		t.hashes = map[string]*entry{}
+// find returns what is at a key; its entry is nil where there is nothing.
+func (t *memoryTx) find(key string) *cell {
+	c := t.cell(key)
+	if !c.looked {
+		c.entry, c.looked = t.memory.findAt(key, t.now), true
 	}
-	t.hashes[key] = e
+	return c
 }
 
-// find returns what the script sees at a key, or nil.
-func (t *memoryTx) find(key string) *entry {
-	t.mustDeclare(key)
-	e, changed := t.hashes[key]
-	if !changed {
-		return t.memory.find(key)
-	}
-	if len(e.hash) == 0 || !t.memory.now().Before(e.expires) {
-		return nil
-	}
-	return e
-}
-
-func (t *memoryTx) findHash(key string) *entry {
-	e := t.find(key)
-	if e != nil && e.hash == nil {
+func (t *memoryTx) findHash(key string) *cell {
+	c := t.find(key)
+	if c.entry != nil && c.entry.hash == nil {
 		panic(misuse{errWrongType})
 	}
-	return e
+	return c
 }
 
-func (t *memoryTx) mustDeclare(key string) {
-	if !slices.Contains(t.keys, key) {
-		panic(misuse{fmt.Errorf("it touches %q, which is not among its keys", key)})
+func (c *cell) hash() *hash {
+	if c.entry == nil {
+		return nil
 	}
+	return c.entry.hash
+}
+
+func (t *memoryTx) expiry(ttl time.Duration) time.Time { return expiry(t.now, ttl) }
+
+// cell is where a key's state is kept. A key that is named twice has one.
+func (t *memoryTx) cell(key string) *cell {
+	for i := range t.keys {
+		if t.keys[i] == key {
+			return &t.cells[i]
+		}
+	}
+	panic(misuse{fmt.Errorf("it touches %q, which is not among its keys", key)})
 }
 
 func mustExpire(ttl time.Duration) {

@@ -18,7 +18,7 @@ func TestServerThatRefusesIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried, Log: log.logger()})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried, Log: log.logger()})
 	do := func(args ...string) {
 		t.Helper()
 		if _, err := server.Do(args...); err != nil {
@@ -57,7 +57,7 @@ func TestServerThatRefusesIsUnavailable(t *testing.T) {
 func TestServerBusyWithAScriptIsAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--busy-reply-threshold", "20")
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried})
 	endless := &cache.Script{Name: "endless", Lua: "while true do end"}
 	if _, err := v.Run(t.Context(), endless, []string{"k"}); !errors.Is(err, cache.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
@@ -74,6 +74,7 @@ func TestWrongPasswordIsSaidWithoutIt(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "right-secret")
 	var log journal
 	v := open(t, "redis://:wrong-secret@"+server.Addr(), cache.ValkeyConfig{Log: log.logger()})
+	eventually(t, "the refusal is logged", func() bool { return strings.Contains(log.String(), away) })
 	_, err := v.Get(t.Context(), "k")
 	if !errors.Is(err, cache.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
@@ -82,7 +83,7 @@ func TestWrongPasswordIsSaidWithoutIt(t *testing.T) {
 		t.Errorf("the log should say why and where, and not the password:\n%s", text)
 	}
 
-	right := open(t, "redis://:right-secret@"+server.Addr()+"/3", cache.ValkeyConfig{Timeout: unhurried})
+	right := reach(t, "redis://:right-secret@"+server.Addr()+"/3", cache.ValkeyConfig{Timeout: unhurried})
 	if err := right.Set(t.Context(), "k", nil, time.Minute); err != nil {
 		t.Error(err)
 	}

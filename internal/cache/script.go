@@ -39,6 +39,8 @@ type Tx interface {
 	Set(key, value string, ttl time.Duration)
 	// Delete is DEL.
 	Delete(key string)
+	// HashGet is HGET; false when the field is absent.
+	HashGet(key, field string) (string, bool)
 	// HashAll is HGETALL; empty when the key is absent. The map is the caller's.
 	HashAll(key string) map[string]string
 	// HashSet is HSET, then PEXPIRE of the whole key when it would expire sooner

@@ -58,7 +58,7 @@ func inTurn(s *redistest.Server) cachetest.Open {
 // was left on it expires.
 func openOn(t testing.TB, s *redistest.Server) *cache.Valkey {
 	t.Helper()
-	v := open(t, s.URL(), cache.ValkeyConfig{Timeout: unhurried})
+	v := reach(t, s.URL(), cache.ValkeyConfig{Timeout: unhurried})
 	t.Cleanup(func() {
 		for _, key := range s.Keys() {
 			// A key may expire between the two questions.
@@ -77,6 +77,15 @@ func open(t testing.TB, url string, cfg cache.ValkeyConfig) *cache.Valkey {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeCache(t, v) })
+	return v
+}
+
+// reach is open for a server that is there, which a busy machine may find later
+// than an opening waits.
+func reach(t testing.TB, url string, cfg cache.ValkeyConfig) *cache.Valkey {
+	t.Helper()
+	v := open(t, url, cfg)
+	eventually(t, "the server is reached", v.Available)
 	return v
 }
 

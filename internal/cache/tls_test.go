@@ -34,12 +34,14 @@ func TestServerIsReachedOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeCache(t, v) })
+	eventually(t, "the server is reached", v.Available)
 	if err := v.Set(t.Context(), "k", []byte("v"), time.Minute); err != nil {
 		t.Error(err)
 	}
 
 	var log journal
 	open(t, "rediss://127.0.0.1:"+port, cache.ValkeyConfig{Log: log.logger()})
+	eventually(t, "it is away", func() bool { return strings.Contains(log.String(), away) })
 	if got := log.String(); !strings.Contains(got, "certificate") {
 		t.Errorf("a server that nobody vouches for is away because of its certificate; the log says:\n%s", got)
 	}

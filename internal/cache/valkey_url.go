@@ -39,6 +39,9 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	if u.Hostname() == "" {
 		return opt, errors.New("cache url: it names no host, as in redis://host:6379")
 	}
+	if u.Fragment != "" {
+		return opt, errors.New("cache url: nothing may follow a #: escape a password's reserved characters as in %23 for #")
+	}
 	opt.Username = u.User.Username()
 	opt.Password, _ = u.User.Password()
 	if opt.SelectDB, err = database(u.Path); err != nil {
@@ -71,6 +74,9 @@ func addresses(u *url.URL) ([]string, error) {
 		nodes = append(nodes, values...)
 	}
 	for i := range nodes {
+		if strings.Contains(nodes[i], "@") {
+			return nil, errors.New("cache url: a further node is host:port alone, user and password stand before the first")
+		}
 		host, port, err := net.SplitHostPort(nodes[i])
 		if err != nil || port == "" {
 			host, port = strings.Trim(strings.TrimSuffix(nodes[i], ":"), "[]"), defaultPort

@@ -21,6 +21,8 @@ func TestBadURLIsRefusedWithoutItsPassword(t *testing.T) {
 		"odd port":          "redis://user:pass@host:s3cret",
 		"port out of range": "redis://user:s3cret@host:70000",
 		"unescaped query":   "redis://user:1?s3cret@host",
+		"a number before #": "redis://user:1#s3cret@host",
+		"node with a user":  "redis://user@host?addr=user:s3cret@other:1",
 		"node out of range": "redis://user:s3cret@host?addr=other:0",
 		"empty":             "",
 	} {

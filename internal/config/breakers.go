@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	globs "path"
 	"slices"
 	"strings"
@@ -109,7 +108,7 @@ func (c *Config) checkOverrides(r *report) {
 func (c *Config) checkPolicy(r *report, at path, o BreakerOverride) {
 	profile, known := c.BreakerProfiles[o.Profile]
 	if !known && o.Profile != "" && r.sound(at.key("profile"), profilesSection) {
-		r.fault(at.key("profile"), fmt.Sprintf("names %q, which is not declared", o.Profile), suggest(o.Profile, sortedKeys(c.BreakerProfiles)))
+		r.fault(at.key("profile"), r.names(at.key("profile"), o.Profile)+", which is not declared", suggest(o.Profile, sortedKeys(c.BreakerProfiles)))
 	}
 	if known && !r.faultless(profilesSection.key(o.Profile)) || !r.faultless(baseSection) {
 		return

@@ -36,7 +36,7 @@ func (c Cache) check(r *report) {
 // isCacheURL holds an address to what the cache can read.
 func isCacheURL(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || !slices.Contains(cacheSchemes, u.Scheme) || u.Hostname() == "" || !holdsPort(u.Host) {
+	if err != nil || !slices.Contains(cacheSchemes, u.Scheme) || u.Hostname() == "" || !holdsPort(u.Host) || u.Fragment != "" {
 		return false
 	}
 	if database := strings.Trim(u.Path, "/"); database != "" {
@@ -45,7 +45,7 @@ func isCacheURL(text string) bool {
 		}
 	}
 	for name, nodes := range u.Query() {
-		if name != "addr" || slices.ContainsFunc(nodes, func(node string) bool { return node == "" || !holdsPort(node) }) {
+		if name != "addr" || slices.ContainsFunc(nodes, func(node string) bool { return node == "" || strings.Contains(node, "@") || !holdsPort(node) }) {
 			return false
 		}
 	}

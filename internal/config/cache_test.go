@@ -40,6 +40,9 @@ func TestCacheURLIsHeldToWhatCanBeRead(t *testing.T) {
 		"redis://host?addr=":                        false,
 		"redis://host?addr=other:0":                 false,
 		"redis://user:pa/ss@host":                   false,
+		"redis://user:1/2@host":                     false,
+		"redis://user:1#2@host":                     false,
+		"redis://a?addr=user:pass@b:1":              false,
 		"unix:///run/redis.sock":                    false,
 		"postgres://user:password@host:5432/breaks": false,
 	} {

@@ -33,10 +33,24 @@ func TestExamplesLoad(t *testing.T) {
 		value, ok := map[string]string{"OPENAI_API_KEY": "sk-test", "DATABASE_URL": "postgres://localhost/breakwater"}[name]
 		return value, ok
 	}
+	for file, c := range examples(t, env) {
+		if c.Server.Listen != "127.0.0.1:8080" || c.Server.AdminListen != "127.0.0.1:8081" {
+			t.Errorf("%s: listens on %s and %s, want the usual ports", file, c.Server.Listen, c.Server.AdminListen)
+		}
+		if len(c.Targets("chat")) < 2 {
+			t.Errorf("%s: chat has the targets %v, want a fallback", file, c.Targets("chat"))
+		}
+	}
+}
+
+// examples reads every example; one that is refused is an error.
+func examples(t *testing.T, env func(string) (string, bool)) map[string]*config.Config {
+	t.Helper()
 	files, _ := filepath.Glob("../../examples/*.yaml")
 	if len(files) < 2 {
 		t.Fatalf("found the examples %v, want quickstart and openai", files)
 	}
+	all := map[string]*config.Config{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -47,9 +61,27 @@ func TestExamplesLoad(t *testing.T) {
 			t.Errorf("refused:\n%v", err)
 			continue
 		}
-		if len(c.Targets("chat")) < 2 {
-			t.Errorf("%s: chat has the targets %v, want a fallback", file, c.Targets("chat"))
+		all[file] = c
+	}
+	return all
+}
+
+// Whoever reads on while the first example runs starts the next beside it.
+func TestExamplesRunBesideEachOther(t *testing.T) {
+	t.Parallel()
+	env := func(name string) (string, bool) {
+		value, ok := map[string]string{"OPENAI_API_KEY": "sk-test", "DATABASE_URL": "postgres://localhost/breakwater", "PORT": "9080", "ADMIN_PORT": "9081"}[name]
+		return value, ok
+	}
+	spools := map[string]string{}
+	for file, c := range examples(t, env) {
+		if c.Server.Listen != "127.0.0.1:9080" || c.Server.AdminListen != "127.0.0.1:9081" {
+			t.Errorf("%s: listens on %s and %s, want PORT and ADMIN_PORT", file, c.Server.Listen, c.Server.AdminListen)
 		}
+		if other, taken := spools[c.SpoolDir()]; taken {
+			t.Errorf("%s and %s have one spool, %s", file, other, c.SpoolDir())
+		}
+		spools[c.SpoolDir()] = file
 	}
 }
 

@@ -11,10 +11,13 @@ import (
 // Configuration is what clients name in "model": targets in the order in which
 // they are tried, and when to go on to the next.
 type Configuration struct {
-	Targets    []Target           `yaml:"targets" check:"required" doc:"Tried in this order."`
-	FallbackOn []llm.FailureClass `yaml:"fallback_on" doc:"Failures that lead to the next target. Our own refusals always do."`
-	Timeouts   TimeoutOverrides   `yaml:"timeouts" doc:"Clocks that replace the providers' for this configuration."`
-	Context    *ContextAssembler  `yaml:"context,omitempty" doc:"What models should know beside what callers say; absent = nothing. When it cannot be had in time, calls go on without it, marked."`
+	Targets       []Target              `yaml:"targets" check:"required" doc:"Tried in this order."`
+	FallbackOn    []llm.FailureClass    `yaml:"fallback_on" doc:"Failures that lead to the next target. Our own refusals always do."`
+	Timeouts      TimeoutOverrides      `yaml:"timeouts" doc:"Clocks that replace the providers' for this configuration."`
+	Limits        Limits                `yaml:"limits" doc:"What all its calls together may use; direct calls of its targets do not count."`
+	Context       *ContextAssembler     `yaml:"context,omitempty" doc:"What models should know beside what callers say; absent = nothing. When it cannot be had in time, calls go on without it, marked."`
+	ResponseCache *ResponseCacheChanges `yaml:"response_cache,omitempty" doc:"Which answers are given again to the same question; absent = as response_cache says."`
+	Degrade       *Degrade              `yaml:"degrade,omitempty" doc:"What callers get when no target answers; absent = the error."`
 }
 
 func (c *Configuration) setDefaults() {
@@ -65,6 +68,7 @@ func (c Configuration) check(r *report, at path, called string) {
 	}
 	c.checkTargets(r, at.key("targets"))
 	c.checkFallback(r, at.key("fallback_on"))
+	c.Limits.check(r, at.key("limits"))
 	if c.Context != nil {
 		c.Context.check(r, at.key("context"))
 	}
@@ -94,7 +98,7 @@ func (t Target) check(r *report, at path) {
 	case t.Provider == "":
 		r.fault(at.key("provider"), "is missing", "write {provider: …, model: …} or {configuration: …}")
 	case t.Model == "":
-		r.fault(at.key("model"), "is missing", "name a model of "+t.Provider)
+		r.fault(at.key("model"), "is missing", "name one that the provider declares")
 	}
 }
 

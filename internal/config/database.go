@@ -29,15 +29,24 @@ func (d Database) check(r *report) {
 	case !d.Private && url == "":
 		r.fault("database.url", "is missing", "name a Postgres, such as ${DATABASE_URL}, or write private: true")
 	case !d.Private && !isPostgres(url):
-		r.fault("database.url", "is not the address of a Postgres", "write postgres://user:password@host:5432/name")
+		r.fault("database.url", "is not the address of a Postgres", "write postgres://user:password@host:5432/name; a password's reserved characters are escaped, such as %40 for @ and %2F for /")
 	}
 }
 
 // isPostgres accepts an address and the driver's other form, "host=… user=…".
 func isPostgres(url string) bool {
-	scheme, _, isURL := strings.Cut(url, "://")
+	scheme, rest, isURL := strings.Cut(url, "://")
 	if isURL && !strings.ContainsAny(scheme, " =") {
-		return scheme == "postgres" || scheme == "postgresql"
+		return (scheme == "postgres" || scheme == "postgresql") && !endsInPassword(rest)
 	}
 	return strings.Contains(url, "=")
+}
+
+// endsInPassword reports whether host and port of an address are in truth a user
+// and what stands before a slash in the password, as in 12/34 of user:12/34@host.
+// Its rest would be taken for the database's name, which errors show.
+func endsInPassword(rest string) bool {
+	authority, path, _ := strings.Cut(rest, "/")
+	name, _, _ := strings.Cut(path, "?")
+	return !strings.Contains(authority, "@") && strings.Contains(name, "@")
 }

@@ -22,8 +22,9 @@ type decoder struct {
 	env func(string) (string, bool)
 }
 
-// decodeDocument fills c, which holds the defaults, from a file.
-func decodeDocument(data []byte, env func(string) (string, bool), r *report, c *Config) {
+// decodeDocument fills the struct that into points to, which holds the defaults,
+// from a file.
+func decodeDocument(data []byte, env func(string) (string, bool), r *report, into any) {
 	d := decoder{report: r, env: env}
 	r.where[""] = position{1, 1}
 	if len(data) > int(maxFile) {
@@ -42,7 +43,7 @@ func decodeDocument(data []byte, env func(string) (string, bool), r *report, c *
 	}
 	// A file without any key is an empty section: what it lacks is reported.
 	if len(file.Docs) == 1 && file.Docs[0].Body != nil {
-		d.value(file.Docs[0].Body, reflect.ValueOf(c).Elem(), "")
+		d.value(file.Docs[0].Body, reflect.ValueOf(into).Elem(), "")
 	}
 }
 
@@ -50,7 +51,7 @@ func decodeDocument(data []byte, env func(string) (string, bool), r *report, c *
 func (d decoder) rejectSyntax(err error, data []byte) {
 	where, problem := position{1, 1}, "the file is not YAML"
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		problem = "the file is not YAML: " + syntax.Message
+		problem = "the file is not YAML: " + unquoting(syntax.Message)
 		if syntax.Token != nil && syntax.Token.Position != nil {
 			where = position{syntax.Token.Position.Line, syntax.Token.Position.Column}
 		}
@@ -62,6 +63,13 @@ func (d decoder) rejectSyntax(err error, data []byte) {
 	}
 	d.spoilt[""] = true
 	d.faultIn(where, "", problem, remedy)
+}
+
+// unquoting cuts a message of the parser off where it begins to quote: that may
+// be a value, and the value a secret.
+func unquoting(message string) string {
+	said, _, _ := strings.Cut(message, `"`)
+	return strings.TrimRight(said, ": ")
 }
 
 // defaulter is a section of which there may be many, each with its defaults.

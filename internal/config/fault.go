@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,12 +13,22 @@ type Fault struct {
 	File         string
 	Line, Column int    // from 1; 0 when the configuration was made in code
 	Path         string // such as providers.alpha.base_url; empty for the whole file
+	Value        string // as it is written, where it is shown; empty otherwise
 	Problem      string // what is wrong
 	Remedy       string // what to do
 }
 
 // String is one line: `file:line:column: path: what is wrong; what to do`.
 func (f Fault) String() string {
+	if f.Value != "" {
+		f.Problem = f.Value + " " + f.Problem
+	}
+	return f.WithoutValue()
+}
+
+// WithoutValue is the same line without the value, for those who may not have
+// the file.
+func (f Fault) WithoutValue() string {
 	var b strings.Builder
 	if f.File != "" {
 		b.WriteString(f.File + ":")
@@ -35,8 +46,8 @@ func (f Fault) String() string {
 }
 
 // Faults is everything that is wrong with a configuration, in the order of the
-// file. No fault quotes a value that came through a reference, since it may be
-// a secret.
+// file. No fault quotes what came through a reference, since it may be a
+// secret: it shows the reference.
 type Faults []Fault
 
 // Error lists the faults, one per line.
@@ -57,10 +68,14 @@ type report struct {
 	faults Faults
 	where  map[path]position
 	spoilt map[path]bool
+	filled map[path]bool // a reference was replaced in it
+	// texts are the values as they are written, references and all, without those
+	// that may be secrets.
+	texts map[path]string
 }
 
 func newReport(file string) *report {
-	return &report{file: file, where: map[path]position{}, spoilt: map[path]bool{}}
+	return &report{file: file, where: map[path]position{}, spoilt: map[path]bool{}, filled: map[path]bool{}, texts: map[path]string{}}
 }
 
 // fault reports what is wrong at a path.
@@ -72,6 +87,27 @@ func (r *report) fault(at path, problem, remedy string) {
 // are not sound any more.
 func (r *report) reject(at path, problem, remedy string) {
 	r.fault(at, problem, remedy)
+	r.spoilt[at] = true
+}
+
+// faultOfValue is fault with the value as it is written. What a reference stands
+// for is not shown, but which.
+func (r *report) faultOfValue(at path, problem, remedy string) {
+	text := r.texts[at]
+	if text == "" || text == `""` {
+		r.fault(at, problem, remedy)
+		return
+	}
+	if r.filled[at] {
+		remedy += "; look at " + strings.Join(referred(text), " and ")
+	}
+	r.fault(at, problem, remedy)
+	r.faults[len(r.faults)-1].Value = text
+}
+
+// rejectValue is reject with the value as it is written.
+func (r *report) rejectValue(at path, problem, remedy string) {
+	r.faultOfValue(at, problem, remedy)
 	r.spoilt[at] = true
 }
 
@@ -97,6 +133,15 @@ func (r *report) nearest(at path) position {
 func (r *report) written(at path) bool {
 	_, ok := r.where[at]
 	return ok
+}
+
+// names says what the value of a path names. One that came through a reference is
+// not shown: whoever mistook a variable for another has a secret there.
+func (r *report) names(at path, value string) string {
+	if r.filled[at] {
+		return "names by its reference something"
+	}
+	return "names " + strconv.Quote(value)
 }
 
 // place names a path for a person who has the file before them.

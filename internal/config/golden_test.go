@@ -70,7 +70,11 @@ func forEachFile(t *testing.T, folder, extension string, test func(t *testing.T,
 
 func parseTestdata(t *testing.T, file string) (*Config, error) {
 	t.Helper()
-	return parse(filepath.Base(file), read(t, file), variables, defaults(false))
+	c, r := parse(filepath.Base(file), read(t, file), variables, defaults(false))
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Covers CFG-01, CFG-03, CFG-06 and ADM-01.

@@ -15,15 +15,23 @@ const readWithin = 10 * time.Second
 
 var errReadTooLong = errors.New("the file system did not answer in time; check what is mounted there")
 
-// Load reads and checks a file, with references resolved from the process
-// environment. The error is Faults when the file was read and is not valid.
+// Load reads and checks a file and the prices file that it names, with references
+// resolved from the process environment. The error is Faults when the file was
+// read and is not valid, or what it names is not.
 func Load(path string) (*Config, error) {
 	return within(readWithin, path, func() (*Config, error) {
 		data, err := readRegular(path, 0)
 		if err != nil {
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
-		return Parse(path, data, os.LookupEnv)
+		c, r := parse(path, data, os.LookupEnv, Default())
+		if err := r.err(); err != nil {
+			return nil, err
+		}
+		if err := c.Prices.read(r, path); err != nil {
+			return nil, err
+		}
+		return c, nil
 	})
 }
 

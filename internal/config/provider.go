@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/shopspring/decimal"
-
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
@@ -28,6 +26,7 @@ type Provider struct {
 	Region        string           `yaml:"region" check:"name" doc:"Tells apart the same models in several places; made of a-z, 0-9 and -."`
 	Timeouts      Timeouts         `yaml:"timeouts" doc:"The clocks of one attempt."`
 	Retry         Retry            `yaml:"retry" doc:"Repeats on the same target before it counts as failed."`
+	OutputLimit   string           `yaml:"output_limit,omitempty" check:"oneof=|max_tokens|max_completion_tokens" doc:"Where it looks for the longest answer, which it is told where a limit of tokens or cost holds; empty = max_completion_tokens for OpenAI's and Azure's own hosts, else max_tokens."`
 	MaxConcurrent int              `yaml:"max_concurrent" check:"min=0" doc:"Attempts in flight at once; 0 = unlimited."`
 	HealthCheck   HealthCheck      `yaml:"health_check" doc:"Whether the provider itself is asked from time to time, apart from calls."`
 	Simulated     *Simulated       `yaml:"simulated,omitempty" doc:"How a simulated provider behaves; kind simulated only."`
@@ -71,17 +70,13 @@ type Retry struct {
 	Jitter   float64       `yaml:"jitter" check:"min=0,max=1" doc:"Share of a wait that is random, up or down."`
 }
 
-// Model is what a model costs, in USD per million tokens, and what it can take,
-// in tokens. An absent price is unknown, which is not 0: a model with price 0 is
-// free.
+// Model is what a model costs and what it can take, in tokens.
 type Model struct {
-	Input       *decimal.Decimal `yaml:"input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens; absent = unpriced, 0 = free."`
-	CachedInput *decimal.Decimal `yaml:"cached_input,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens read from the provider's cache; absent = the input price."`
-	CacheWrite  *decimal.Decimal `yaml:"cache_write,omitempty" check:"min=0,max=1000000" doc:"USD per million input tokens written to the provider's cache; absent = the input price."`
-	Output      *decimal.Decimal `yaml:"output,omitempty" check:"min=0,max=1000000" doc:"USD per million output tokens; absent = unpriced, 0 = free."`
+	Price
 
 	ContextWindow int `yaml:"context_window,omitempty" check:"over=0,optional" doc:"Tokens of prompt and answer together; a request over it goes to other targets. Absent = any request is tried."`
 	MaxOutput     int `yaml:"max_output,omitempty" check:"over=0,optional" doc:"Tokens of its longest answer."`
+	MediaTokens   int `yaml:"media_tokens,omitempty" check:"over=0,optional" doc:"Most tokens that it takes one image or sound for, by which limits are held; absent = context_window, or 131072."`
 }
 
 // plainName is what providers and regions are called, so that a circuit key splits
@@ -190,6 +185,7 @@ func (p Provider) checkModels(r *report, at path, called string) {
 }
 
 func (m Model) check(r *report, at path) {
+	m.Price.check(r, at)
 	window, output := at.key("context_window"), at.key("max_output")
 	if r.sound(at, window, output) && m.ContextWindow > 0 && m.MaxOutput > m.ContextWindow {
 		r.fault(output, "is more than context_window, of which it is a part", "give it at most "+strconv.Itoa(m.ContextWindow))

@@ -53,6 +53,9 @@ func (f field) of(section reflect.Value) reflect.Value { return section.FieldByI
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			continue // what was read elsewhere
+		}
 		if t.Field(i).Anonymous {
 			fields = append(fields, inlined(i, t.Field(i).Type)...)
 			continue
@@ -142,7 +145,7 @@ func checkLeaf(r *report, at path, value any, rules []rule) {
 	}
 	for _, rule := range rules {
 		if problem, remedy := rule.broken(value, rules); problem != "" {
-			r.reject(at, problem, remedy)
+			r.rejectValue(at, problem, remedy)
 			return
 		}
 	}

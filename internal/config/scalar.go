@@ -46,6 +46,9 @@ func (d decoder) scalar(node ast.Node, v reflect.Value, at path) {
 		d.rejectKind(node, at, problem{"is not a single value", "write one value"})
 		return
 	}
+	if _, secret := v.Interface().(Secret); !secret {
+		d.texts[at] = s.shown()
+	}
 	if strings.Contains(s.text, "${") {
 		text, problems := substitute(s.text, d.env)
 		for _, p := range problems {
@@ -55,10 +58,27 @@ func (d decoder) scalar(node ast.Node, v reflect.Value, at path) {
 			return
 		}
 		s.text, s.filled = text, true
+		d.filled[at] = true
 	}
 	if p := assign(s, v); p != nil {
-		d.reject(at, p.what, p.remedy)
+		d.rejectValue(at, p.what, p.remedy)
 	}
+}
+
+// longestShown is how long a value may be that a fault shows. Keys and tokens are
+// longer, and may stand in the wrong place.
+const longestShown = 15
+
+// shown is the value as the file has it; empty where it may be a secret.
+func (s scalar) shown() string {
+	text := s.text
+	if len(literal(text)) > longestShown {
+		return ""
+	}
+	if s.quoted || s.worded {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 func readScalar(node ast.Node) (scalar, bool) {
@@ -144,11 +164,11 @@ func assignSize(s scalar, v reflect.Value) *problem {
 
 func assignDecimal(s scalar, v reflect.Value) *problem {
 	if !s.isNumber() || !decimalText.MatchString(s.text) {
-		return &problem{"is not a price", "write USD per million tokens without quotes, such as 0.40"}
+		return &problem{"is not an amount of money", "write USD without quotes and with at most 10 decimals, such as 0.40"}
 	}
 	price, err := decimal.NewFromString(s.text)
 	if err != nil {
-		return &problem{"is not a price", "write USD per million tokens, such as 0.40"}
+		return &problem{"is not an amount of money", "write USD, such as 0.40"}
 	}
 	v.Set(reflect.ValueOf(price))
 	return nil

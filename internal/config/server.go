@@ -40,11 +40,15 @@ func defaultServer() Server {
 	}
 }
 
-// check holds both listeners to loopback: the only mode of auth lets every
-// caller in, and the admin plane has no sign-in.
-func (s Server) check(r *report) {
-	checkListener(r, "server.listen", s.Listen, "auth.mode is open, so nobody but this machine may reach it")
-	checkListener(r, "server.admin_listen", s.AdminListen, "operators do not sign in, so nobody but this machine may reach it")
+// check holds to loopback what asks nobody who they are: the data plane while
+// auth is open, and the admin plane, which has no sign-in.
+func (s Server) check(r *report, auth Auth) {
+	if auth.Mode == AuthOpen {
+		checkLoopback(r, "server.listen", s.Listen, "auth.mode is open, so nobody but this machine may reach it")
+	} else {
+		checkListener(r, "server.listen", s.Listen)
+	}
+	checkLoopback(r, "server.admin_listen", s.AdminListen, "operators do not sign in, so nobody but this machine may reach it")
 
 	if r.sound("server.listen", "server.admin_listen") && s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
 		r.fault("server.admin_listen", "is the address of server.listen", "give it a port of its own")
@@ -54,16 +58,21 @@ func (s Server) check(r *report) {
 	}
 }
 
-func checkListener(r *report, p path, address, why string) {
+func checkListener(r *report, p path, address string) (loopback bool) {
 	if !r.sound(p) {
-		return
+		return true
 	}
 	loopback, err := onLoopback(address)
-	switch {
-	case err != nil:
-		r.fault(p, "is not an address to listen on", "write host:port, such as 127.0.0.1:8080")
-	case !loopback:
-		r.fault(p, "is not a loopback address; "+why, "listen on 127.0.0.1, [::1] or localhost")
+	if err != nil {
+		r.faultOfValue(p, "is not an address to listen on", "write host:port, such as 127.0.0.1:8080")
+		return true
+	}
+	return loopback
+}
+
+func checkLoopback(r *report, p path, address, why string) {
+	if !checkListener(r, p, address) {
+		r.faultOfValue(p, "is not a loopback address; "+why, "listen on 127.0.0.1, [::1] or localhost")
 	}
 }
 
@@ -100,12 +109,4 @@ func (l Log) SlogLevel() slog.Level {
 	default:
 		return slog.LevelInfo
 	}
-}
-
-// AuthOpen lets every caller in; the listeners are then held to loopback.
-const AuthOpen = "open"
-
-// Auth says who may call.
-type Auth struct {
-	Mode string `yaml:"mode" check:"required,oneof=open" change:"restart" doc:"Must be written. open = every caller is let in, on loopback listeners only."`
 }

@@ -40,13 +40,26 @@ func substitute(text string, env func(string) (string, bool)) (string, []problem
 	}
 }
 
+// referred lists what the references in a value name.
+func referred(text string) (names []string) {
+	for rest := text; ; {
+		_, after, found := strings.Cut(rest, "${")
+		reference, left, closed := strings.Cut(after, "}")
+		if !found || !closed {
+			return names
+		}
+		name, _, _ := strings.Cut(reference, ":-")
+		names, rest = append(names, name), left
+	}
+}
+
 func resolve(reference string, env func(string) (string, bool)) (string, *problem) {
 	if file, ok := strings.CutPrefix(reference, "file:"); ok {
 		return readReferenced(file)
 	}
 	name, fallback, hasDefault := strings.Cut(reference, ":-")
 	if !variable.MatchString(name) || strings.Contains(fallback, "${") {
-		return "", &problem{"has a reference that is none: ${" + reference + "}", "write ${VAR}, ${VAR:-default} or ${file:/path}"}
+		return "", &problem{"has a reference that is none", "write ${VAR}, ${VAR:-default} or ${file:/path}; a ${ that is part of a secret comes from a variable or a file"}
 	}
 	value, set := env(name)
 	switch {
@@ -69,4 +82,13 @@ func readReferenced(file string) (string, *problem) {
 		return "", &problem{"cannot read the file it refers to: " + err.Error(), "check the path and who may read it"}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+}
+
+// literal is what a value says beside the names of its references, defaults
+// included.
+func literal(text string) string {
+	for _, name := range referred(text) {
+		text = strings.Replace(text, "${"+name, "", 1)
+	}
+	return strings.NewReplacer(":-", "", "}", "").Replace(text)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -71,7 +70,7 @@ func (c *Config) checkReferences(r *report) {
 func (c *Config) checkReference(r *report, at path, t Target) {
 	if t.Configuration != "" {
 		if _, ok := c.Configurations[t.Configuration]; !ok {
-			r.fault(at.key("configuration"), fmt.Sprintf("names %q, which is not declared", t.Configuration), suggest(t.Configuration, sortedKeys(c.Configurations)))
+			r.fault(at.key("configuration"), r.names(at.key("configuration"), t.Configuration)+", which is not declared", suggest(t.Configuration, sortedKeys(c.Configurations)))
 		}
 		return
 	}
@@ -80,11 +79,11 @@ func (c *Config) checkReference(r *report, at path, t Target) {
 	}
 	provider, ok := c.Providers[t.Provider]
 	if !ok {
-		r.fault(at.key("provider"), fmt.Sprintf("names %q, which is not declared", t.Provider), suggest(t.Provider, sortedKeys(c.Providers)))
+		r.fault(at.key("provider"), r.names(at.key("provider"), t.Provider)+", which is not declared", suggest(t.Provider, sortedKeys(c.Providers)))
 		return
 	}
 	if _, ok := provider.Models[t.Model]; !ok && t.Model != "" && r.sound(path("providers").key(t.Provider).key("models")) {
-		r.fault(at.key("model"), fmt.Sprintf("names %q, which provider %s does not declare", t.Model, t.Provider), suggest(t.Model, sortedKeys(provider.Models)))
+		r.fault(at.key("model"), r.names(at.key("model"), t.Model)+", which provider "+t.Provider+" does not declare", suggest(t.Model, sortedKeys(provider.Models)))
 	}
 }
 

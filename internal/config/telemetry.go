@@ -1,17 +1,31 @@
 package config
 
-import "time"
+import (
+	"path/filepath"
+	"time"
+)
 
 // Telemetry is the record of every call.
 type Telemetry struct {
 	Enabled       bool          `yaml:"enabled" doc:"Whether calls are recorded."`
 	Retention     time.Duration `yaml:"retention" check:"min=1h" doc:"Age at which a record may be purged."`
+	Usage         time.Duration `yaml:"usage" check:"min=768h" doc:"Age at which a day's usage may be purged; at least 32 days, so that a month's budget is never forgotten."`
 	Queue         int           `yaml:"queue" check:"min=1,max=16777216" change:"restart" doc:"Records that may wait to be written; more are dropped and counted."`
 	FlushInterval time.Duration `yaml:"flush_interval" check:"over=0s" change:"restart" doc:"Longest time that a record waits for others."`
+	SpoolDir      string        `yaml:"spool_dir" change:"restart" doc:"Where records wait on disk while the database is away; empty = spool in database.data_dir. It belongs to one gateway."`
+	SpoolMax      Size          `yaml:"spool_max" check:"min=1MiB" change:"restart" doc:"What they may take on disk."`
+}
+
+// SpoolDir is where records wait on disk.
+func (c *Config) SpoolDir() string {
+	if c.Telemetry.SpoolDir != "" {
+		return c.Telemetry.SpoolDir
+	}
+	return filepath.Join(c.Database.DataDir, "spool")
 }
 
 func defaultTelemetry() Telemetry {
-	return Telemetry{Enabled: true, Retention: 30 * 24 * time.Hour, Queue: 65536, FlushInterval: 250 * time.Millisecond}
+	return Telemetry{Enabled: true, Retention: 30 * 24 * time.Hour, Usage: 400 * 24 * time.Hour, Queue: 65536, FlushInterval: 250 * time.Millisecond, SpoolMax: GiB}
 }
 
 // Health is how providers are scored from their recorded attempts.

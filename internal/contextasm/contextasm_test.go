@@ -79,7 +79,7 @@ func setup(t *testing.T, tlsOf func(*contextasm.Config), options ...grpc.ServerO
 
 func (g *rig) assemble(ctx context.Context, text string) ([]string, error) {
 	call := &llm.Call{
-		CorrelationID: "order-17", TraceID: "0af7651916cd43dd8448eb211c80319c", APIKeyID: "bw_secret",
+		CorrelationID: "order-17", TraceID: "0af7651916cd43dd8448eb211c80319c", Caller: llm.Caller{KeyID: "bw_secret"},
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Body:        []byte(`{"messages":[{"role":"system","content":"hidden"}]}`),
 	}

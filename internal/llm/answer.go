@@ -26,6 +26,13 @@ const (
 	AnswerClientLeft    Answer = "client_left"
 	AnswerCallerTimeout Answer = "caller_timeout"
 	AnswerShuttingDown  Answer = "shutting_down"
+	AnswerBudget        Answer = "budget_exceeded"
+	AnswerCallerLimited Answer = "rate_limit_exceeded"
+	AnswerUnpriced      Answer = "unpriced_model"
+	AnswerKeyInProgress Answer = "idempotency_in_progress"
+	AnswerKeyReused     Answer = "idempotency_key_reused"
+	AnswerNotKept       Answer = "idempotency_answer_too_large"
+	AnswerNoReplay      Answer = "idempotency_unavailable"
 	AnswerInternal      Answer = "internal_error"
 )
 
@@ -55,6 +62,9 @@ func Judge(err error) Verdict {
 }
 
 func judgeAll(failures []*Failure) Verdict {
+	if v, denied := judgeDenied(failures); denied {
+		return v
+	}
 	failures = asked(failures)
 	last := failures[len(failures)-1]
 	v := Verdict{Failure: last, RetryAfter: soonest(failures)}
@@ -75,11 +85,30 @@ func judgeAll(failures []*Failure) Verdict {
 	return v
 }
 
+// judgeDenied is the verdict on a call that a limit ended: its caller's own rate
+// limit, which no other target is under, or the money of all the candidates that
+// the request fits.
+func judgeDenied(failures []*Failure) (Verdict, bool) {
+	if last := failures[len(failures)-1]; last.Reason == ReasonRateLimitExceeded {
+		return Verdict{Answer: AnswerCallerLimited, Failure: last, RetryAfter: last.RetryAfter}, true
+	}
+	denied := firstOr(failures, budgetDenied, nil)
+	if denied == nil || some(failures, func(f *Failure) bool { return f.Class != ClassBudgetDenied && f.Class != ClassUnfit }) {
+		return Verdict{}, false
+	}
+	if over := firstOr(failures, func(f *Failure) bool { return f.Reason == ReasonBudgetExceeded }, nil); over != nil {
+		return Verdict{Answer: AnswerBudget, Failure: over}, true
+	}
+	return Verdict{Answer: AnswerUnpriced, Failure: denied}, true
+}
+
+func budgetDenied(f *Failure) bool { return f.Class == ClassBudgetDenied }
+
 // asked leaves out the candidates that were skipped because the request does
-// not fit them: they say nothing of why it was not served. If there were no
-// others, they are all that can be said.
+// not fit them, or for money: they say nothing of why it was not served. If there
+// were no others, they are all that can be said.
 func asked(failures []*Failure) []*Failure {
-	left := slices.DeleteFunc(slices.Clone(failures), func(f *Failure) bool { return f.Class == ClassUnfit })
+	left := slices.DeleteFunc(slices.Clone(failures), func(f *Failure) bool { return f.Class == ClassUnfit || budgetDenied(f) })
 	if len(left) == 0 {
 		return failures
 	}
@@ -96,6 +125,8 @@ func judgeOne(f *Failure) Answer {
 		return AnswerConfiguration
 	case ClassClientError:
 		return AnswerClientError
+	case ClassIdempotency:
+		return judgeKey(f.Reason)
 	case ClassCancelled:
 		return judgeCancelled(f.Reason)
 	case ClassUnknown:
@@ -108,6 +139,19 @@ func judgeOne(f *Failure) Answer {
 			return AnswerUnavailable
 		}
 		return AnswerFailed
+	}
+}
+
+func judgeKey(reason Reason) Answer {
+	switch reason {
+	case ReasonKeyReused:
+		return AnswerKeyReused
+	case ReasonKeyInProgress:
+		return AnswerKeyInProgress
+	case ReasonAnswerTooLarge:
+		return AnswerNotKept
+	default:
+		return AnswerNoReplay
 	}
 }
 
@@ -168,7 +212,8 @@ func soonest(failures []*Failure) time.Duration {
 
 // RunOutcomeOf says how a call ended for its client, from the error the
 // pipeline returned; nil is a success. Only what the client did itself is
-// "cancelled": a clock of ours that ended the call is a failure.
+// "cancelled": a clock of ours that ended the call is a failure. What a limit
+// refused is "denied".
 func RunOutcomeOf(err error) RunOutcome {
 	if err == nil {
 		return RunSuccess
@@ -176,6 +221,8 @@ func RunOutcomeOf(err error) RunOutcome {
 	switch Judge(err).Answer {
 	case AnswerClientLeft, AnswerCallerTimeout:
 		return RunCancelled
+	case AnswerBudget, AnswerCallerLimited, AnswerUnpriced:
+		return RunDenied
 	default:
 		return RunFailure
 	}

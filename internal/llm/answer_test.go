@@ -37,6 +37,10 @@ func TestJudge(t *testing.T) {
 		bad      = &llm.Failure{Class: llm.ClassClientError, Reason: llm.ReasonInvalidRequest, Status: 400}
 		odd      = &llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonUpstreamStatus, Status: 499}
 		panicked = &llm.Failure{Class: llm.ClassUnknown, Reason: llm.ReasonPanic}
+		broke    = &llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonBudgetExceeded}
+		unpriced = &llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonUnpricedModel}
+		tooFast  = &llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonRateLimitExceeded, RetryAfter: 4 * time.Second}
+		keyed    = func(reason llm.Reason) error { return &llm.Failure{Class: llm.ClassIdempotency, Reason: reason} }
 		e500     = &llm.Failure{Class: llm.ClassServerError, Reason: llm.ReasonUpstreamStatus, Status: 500}
 		e503     = &llm.Failure{Class: llm.ClassServerError, Reason: llm.ReasonUpstreamStatus, Status: 503}
 		e529     = &llm.Failure{Class: llm.ClassServerError, Reason: llm.ReasonOverloaded, Status: 529}
@@ -65,6 +69,18 @@ func TestJudge(t *testing.T) {
 		{name: "unfit, then all others full", err: failed(unfit, full), want: llm.AnswerSaturated, decided: full},
 		{name: "the request itself, then unfit", err: failed(bad, unfit), want: llm.AnswerClientError, decided: bad},
 		{name: "nothing but unfit", err: failed(unfit, unfit), want: llm.AnswerFailed, decided: unfit},
+		{name: "no money for any target", err: failed(broke, broke), want: llm.AnswerBudget, decided: broke},
+		{name: "no money for one, no price for the other", err: failed(unpriced, broke), want: llm.AnswerBudget, decided: broke},
+		{name: "no price", err: failed(unpriced), want: llm.AnswerUnpriced, decided: unpriced},
+		{name: "no money, then unfit", err: failed(broke, unfit), want: llm.AnswerBudget, decided: broke},
+		{name: "a failure, then no money for the sibling (BUD-06)", err: failed(e503, broke), want: llm.AnswerUnavailable, decided: e503},
+		{name: "no money, then a failure", err: failed(broke, e500), want: llm.AnswerFailed, decided: e500},
+		{name: "the caller is too fast", err: failed(tooFast), want: llm.AnswerCallerLimited, decided: tooFast, retryAfter: 4 * time.Second},
+		{name: "a failure, then the caller is too fast for more tokens", err: failed(e503, tooFast), want: llm.AnswerCallerLimited, decided: tooFast, retryAfter: 4 * time.Second},
+		{name: "the key is in use", err: keyed(llm.ReasonKeyInProgress), want: llm.AnswerKeyInProgress},
+		{name: "the key was used for something else", err: keyed(llm.ReasonKeyReused), want: llm.AnswerKeyReused},
+		{name: "the key's answer is not kept", err: keyed(llm.ReasonAnswerTooLarge), want: llm.AnswerNotKept},
+		{name: "nobody knows of the key", err: keyed(llm.ReasonReplayUnavailable), want: llm.AnswerNoReplay},
 		{name: "last failure quota", err: failed(e503, quota), want: llm.AnswerQuota, decided: quota},
 		{name: "quota, then another", err: failed(quota, e500), want: llm.AnswerFailed, decided: e500},
 		{name: "last failure 503", err: failed(reset, e503), want: llm.AnswerUnavailable, decided: e503},
@@ -117,6 +133,8 @@ func TestRunOutcomeOf(t *testing.T) {
 		{"a failure", &llm.Failure{Class: llm.ClassServerError}, llm.RunFailure},
 		{"an unclassified error", errors.New("nil map"), llm.RunFailure},
 		{"refused by the upstream", &llm.Failure{Class: llm.ClassClientError, Status: 400}, llm.RunFailure},
+		{"no money", &llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonBudgetExceeded}, llm.RunDenied},
+		{"too fast", &llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonRateLimitExceeded}, llm.RunDenied},
 		{"the client left", &llm.Failure{Class: llm.ClassCancelled, Reason: llm.ReasonClientLeft}, llm.RunCancelled},
 		{"the client's own deadline", &llm.Failure{Class: llm.ClassCancelled, Reason: llm.ReasonCallerTimeout}, llm.RunCancelled},
 		{"our clock of the request", &llm.Failure{Class: llm.ClassCancelled, Reason: llm.ReasonRequestTimeout}, llm.RunFailure},

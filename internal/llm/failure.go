@@ -24,6 +24,8 @@ const (
 	ClassCircuitOpen   FailureClass = "circuit_open"  // our own refusal: the circuit is open
 	ClassSaturated     FailureClass = "saturated"     // our own refusal: the bulkhead is full
 	ClassUnfit         FailureClass = "unfit"         // our own refusal: the request does not fit the target
+	ClassBudgetDenied  FailureClass = "budget_denied" // our own refusal: a limit of the caller's or of the configuration's
+	ClassIdempotency   FailureClass = "idempotency"   // our own refusal: of the whole call, by its idempotency key
 	ClassCancelled     FailureClass = "cancelled"     // ended by the caller or by a clock of the whole request
 	ClassUnknown       FailureClass = "unknown"       // anything else
 )
@@ -56,6 +58,8 @@ var classTable = map[FailureClass]struct {
 	ClassCircuitOpen:   {movesOn: true, listed: false, outcome: OutcomeRefused},
 	ClassSaturated:     {movesOn: true, listed: false, outcome: OutcomeRefused},
 	ClassUnfit:         {movesOn: true, listed: false, outcome: OutcomeRefused},
+	ClassBudgetDenied:  {movesOn: true, listed: false, outcome: OutcomeRefused},
+	ClassIdempotency:   {movesOn: false, listed: false, outcome: OutcomeNeutral},
 	ClassCancelled:     {movesOn: false, listed: false, outcome: OutcomeNeutral},
 	ClassUnknown:       {movesOn: false, listed: false, outcome: OutcomeNeutral},
 }
@@ -65,7 +69,8 @@ var classTable = map[FailureClass]struct {
 func Classes() []FailureClass {
 	return []FailureClass{
 		ClassConnection, ClassServerError, ClassRateLimit, ClassQuota, ClassAuth, ClassConfiguration,
-		ClassClientError, ClassCircuitOpen, ClassSaturated, ClassUnfit, ClassCancelled, ClassUnknown,
+		ClassClientError, ClassCircuitOpen, ClassSaturated, ClassUnfit, ClassBudgetDenied, ClassIdempotency,
+		ClassCancelled, ClassUnknown,
 	}
 }
 
@@ -117,6 +122,13 @@ const (
 	ReasonRollup             Reason = "rollup"    // its whole provider is left alone
 	ReasonBulkheadFull       Reason = "bulkhead_full"
 	ReasonContextWindow      Reason = "context_window"
+	ReasonBudgetExceeded     Reason = "budget_exceeded"     // a limit of a day or a month
+	ReasonRateLimitExceeded  Reason = "rate_limit_exceeded" // a limit of a minute, or of calls at once
+	ReasonUnpricedModel      Reason = "unpriced_model"      // what it costs is unknown, and a cost limit holds
+	ReasonKeyInProgress      Reason = "idempotency_in_progress"
+	ReasonKeyReused          Reason = "idempotency_key_reused"
+	ReasonAnswerTooLarge     Reason = "idempotency_answer_too_large" // it was made, and is not kept
+	ReasonReplayUnavailable  Reason = "idempotency_unavailable"      // nobody can tell whether the call was made before
 	ReasonPanic              Reason = "panic"
 )
 
@@ -146,6 +158,9 @@ type Failure struct {
 	// Latency is how long the failed send took.
 	Latency time.Duration
 
+	// Denial is which limit refused, for ClassBudgetDenied only; nil for a target
+	// without a price.
+	Denial *Denial
 	// Upstream is what the provider said, for ClassClientError only.
 	Upstream *UpstreamError
 	// Err is the cause, for the log; never shown to a client.
@@ -246,8 +261,12 @@ func FallbackClass(name string) (FailureClass, bool) {
 }
 
 // MovesOn reports whether the failure leads to the next target. Our own
-// refusals always do; the set decides about the rest.
+// refusals do, but for a rate limit of the caller's, which no target is under;
+// the set decides about the rest.
 func (s ClassSet) MovesOn(f *Failure) bool {
+	if f.Reason == ReasonRateLimitExceeded {
+		return false
+	}
 	if f.Class == ClassClientError && f.Reason == ReasonContextLength {
 		return s[FallbackOnContextLength]
 	}

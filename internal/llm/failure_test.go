@@ -38,6 +38,8 @@ func TestClassTable_CF_C7_C8_C9(t *testing.T) {
 		"circuit_open":  {true, "refused"},
 		"saturated":     {true, "refused"},
 		"unfit":         {true, "refused"},
+		"budget_denied": {true, "refused"},
+		"idempotency":   {false, "neutral"},
 		"cancelled":     {false, "neutral"},
 		"unknown":       {false, "neutral"},
 	}
@@ -88,7 +90,7 @@ func TestRefusal_OnlyOurOwn(t *testing.T) {
 			got = append(got, class)
 		}
 	}
-	want := []llm.FailureClass{llm.ClassCircuitOpen, llm.ClassSaturated, llm.ClassUnfit}
+	want := []llm.FailureClass{llm.ClassCircuitOpen, llm.ClassSaturated, llm.ClassUnfit, llm.ClassBudgetDenied}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -111,6 +113,8 @@ func TestClassSet_MovesOn(t *testing.T) {
 		{"an open circuit moves on whatever the set says", llm.ClassSet{}, llm.Failure{Class: llm.ClassCircuitOpen}, true},
 		{"a full bulkhead moves on whatever the set says", nil, llm.Failure{Class: llm.ClassSaturated}, true},
 		{"an unfit target moves on whatever the set says", nil, llm.Failure{Class: llm.ClassUnfit}, true},
+		{"no money for this target moves on", nil, llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonBudgetExceeded}, true},
+		{"too fast a caller stays", llm.DefaultFallback(), llm.Failure{Class: llm.ClassBudgetDenied, Reason: llm.ReasonRateLimitExceeded}, false},
 		{"too long a request stays by default", llm.DefaultFallback(), tooLong, false},
 		{"context_length moves it on", llm.ClassSet{llm.FallbackOnContextLength: true}, tooLong, true},
 		{"context_length moves no other client error on", llm.ClassSet{llm.FallbackOnContextLength: true}, filtered, false},
@@ -132,7 +136,7 @@ func TestFallbackClass_WhatAConfigurationMayName(t *testing.T) {
 	var got []string
 	for _, name := range []string{
 		"connection", "server_error", "rate_limit", "quota", "auth", "configuration", "context_length",
-		"client_error", "circuit_open", "saturated", "unfit", "cancelled", "unknown", "", "Connection",
+		"client_error", "circuit_open", "saturated", "unfit", "budget_denied", "idempotency", "cancelled", "unknown", "", "Connection",
 	} {
 		if class, ok := llm.FallbackClass(name); ok {
 			got = append(got, string(class))

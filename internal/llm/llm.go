@@ -4,6 +4,7 @@
 package llm
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ type Call struct {
 	Traceparent   string // what an upstream is sent, or empty
 	ReceivedAt    time.Time
 
-	APIKeyID       string // empty while auth is open
+	Caller         Caller
 	Operation      Operation
 	Dialect        Dialect
 	Configuration  string // empty for a direct target
@@ -111,6 +112,20 @@ type Call struct {
 	Target      Target    // the candidate in hand; set by fallback
 	MoreTargets bool      // an untried candidate remains after Target
 
+	// Admit asks whether the call may go to a target, and says how long an answer it
+	// may ask for. Set by budget; nil = nothing is limited. Its error is an *Failure.
+	Admit func(ctx context.Context, target Target) (Admission, error)
+	// OutputLimit is what the target in hand is told to keep its answer under, in
+	// tokens, because the client said nothing and a limit holds; 0 = nothing.
+	OutputLimit int
+
+	IdempotencyKey string       // empty = none was given
+	CacheControl   CacheControl // of the response cache
+	// Left ends when the client of a call with an idempotency key has left or its
+	// own limit has passed, while the call itself goes on; nil without a key, whose
+	// context ends with its client.
+	Left *Departure
+
 	// StatusOf returns the HTTP status that the client gets for an error, so
 	// that telemetry can record it. The api sets it.
 	StatusOf func(error) int
@@ -120,6 +135,26 @@ type Call struct {
 	Deliver func(*Result) error
 
 	Signals *Signals
+}
+
+// Admission is what a target that is admitted has to keep to.
+type Admission struct {
+	OutputLimit int // tokens; 0 = what the client said, or nothing
+}
+
+// CacheControl is what the caller wants of the response cache, from
+// X-Breakwater-Cache.
+type CacheControl string
+
+const (
+	CacheNoStore CacheControl = "no-store" // neither looked up nor kept
+	CacheRefresh CacheControl = "refresh"  // not looked up, but kept
+)
+
+// Departure tells of a client that nobody waits for any more.
+type Departure struct {
+	Done  <-chan struct{}
+	Cause func() error // why, once Done is closed: one of the causes in this package
 }
 
 // WithTarget returns a copy of the call aimed at one of its candidates.
@@ -146,6 +181,30 @@ type Codec interface {
 	// first message of the user, in their order. Without a message of the user
 	// there is no such place, and the Insertion is zero.
 	SystemMessages(body []byte, texts []string) Insertion
+
+	// Canonical returns what two requests have in common that ask for the same;
+	// false when that cannot be told.
+	Canonical(body []byte) ([]byte, bool)
+	// Answered says what a whole answer holds.
+	Answered(body []byte) Answered
+	// Events returns a whole answer as the events of a stream, each as it goes to a
+	// client; false when a stream cannot say it.
+	Events(body []byte, includeUsage bool) ([][]byte, bool)
+	// Whole returns the events of a stream as a whole answer, with the usage that
+	// they do not report themselves; false when it is not sure to be the same.
+	Whole(events [][]byte, usage Usage) ([]byte, bool)
+	// Message returns a whole answer of one text, from no model.
+	Message(model, text string, now time.Time) []byte
+	// Degraded returns a whole answer that says of itself it is a makeshift.
+	Degraded(body []byte) []byte
+}
+
+// Answered is what a whole answer holds; its zero value is one that is no use to
+// anybody else.
+type Answered struct {
+	Complete  bool // each choice says something, and came to its end
+	ToolCalls bool // what the caller is to do next, rather than a text
+	CutShort  bool // a choice ended for want of tokens
 }
 
 // Timeouts are the clocks of one attempt. A zero field means "not set here".
@@ -179,10 +238,18 @@ type Facts struct {
 	Stream       bool
 	IncludeUsage bool // the caller itself asked for usage in its stream
 	TextBytes    int  // bytes of visible prompt text, for estimates
+	ToolBytes    int  // bytes of what a model reads beside the messages: tools and the shape of its answer
 	MaxOutput    int  // output token limit the caller gave; 0 = none
+	MostOutput   int  // of two limits that the caller gave the larger, since servers differ in which they heed
+	Choices      int  // how many answers the caller asks for at once; 0 = it did not say, which means one
+	Media        int  // images and sounds among the messages
+	Files        int  // files and films, which may hold anything
+	MediaBytes   int  // of the body, what all of these take
 
 	ModelSpan         Span // the value of "model"
 	StreamOptionsSpan Span // the value of "stream_options"; zero when absent
+	MaxTokensSpan     Span // the value of "max_tokens"; zero when absent
+	MaxCompletionSpan Span // the value of "max_completion_tokens"; zero when absent
 }
 
 // Span is a byte range of a body, end exclusive.

@@ -13,6 +13,7 @@ type Result struct {
 	Streamed    bool
 	Usage       Usage
 	OutputBytes int // visible bytes of the answer so far, for estimates
+	AfterReport int // of them, those that came after the last report of what came out
 
 	SentAt     time.Time     // when the last send began
 	Latency    time.Duration // duration of the last send
@@ -36,41 +37,80 @@ func (c Count) Add(other Count) Count {
 	return Count{N: c.N + other.N, Known: c.Known || other.Known}
 }
 
-// Usage is what a provider reported for one attempt, in one vocabulary:
-// cached and cache-write tokens are part of Input, reasoning of Output.
+// Usage is what a provider reported for one attempt, in one vocabulary: cached,
+// cache-write and audio tokens are part of Input, reasoning and audio of Output.
 type Usage struct {
-	Input      Count
-	Cached     Count
-	CacheWrite Count
-	Output     Count
-	Reasoning  Count
-	Estimated  bool // computed from bytes, not reported
-	Anomaly    bool // the report contradicted itself or held what is no count; that is clamped or unknown
+	Input       Count
+	Cached      Count
+	CacheWrite  Count
+	AudioInput  Count
+	Output      Count
+	Reasoning   Count
+	AudioOutput Count
+
+	Images       Count // pictures made
+	Milliseconds Count // of sound or film taken or made
+	Characters   Count // of text read out
+
+	Estimated bool // computed from bytes, not reported
+	Anomaly   bool // the report contradicted itself or held what is no count; that is clamped or unknown
 }
 
-// Known reports whether any token count is known.
-func (u Usage) Known() bool { return u.Input.Known || u.Output.Known }
+// Known reports whether any count is known that stands for itself, tokens or
+// other: then the attempt used something, and it may be billed.
+func (u Usage) Known() bool {
+	return u.Input.Known || u.Output.Known || u.Images.Known || u.Milliseconds.Known || u.Characters.Known
+}
 
-// Revised returns the usage after one more report about the same attempt. The
-// report replaces it; one in which no count can be used only leaves its mark.
+// Revised returns the usage after one more report about the same attempt. What it
+// counts replaces what was counted before, each count with its parts; what it does
+// not count, or takes back to nothing, stays.
 func (u Usage) Revised(report Usage) Usage {
-	if report.Known() {
-		return report
+	if !report.Known() {
+		u.Anomaly = u.Anomaly || report.Anomaly
+		return u
 	}
-	u.Anomaly = u.Anomaly || report.Anomaly
-	return u
+	kept, anomaly := false, report.Anomaly
+	stays := func(before, now Count) bool {
+		takenBack := now.Known && now.N == 0 && before.N > 0
+		anomaly = anomaly || takenBack
+		kept = kept || before.Known && !now.Known
+		return takenBack || !now.Known
+	}
+	if stays(u.Input, report.Input) {
+		report.Input, report.Cached, report.CacheWrite, report.AudioInput = u.Input, u.Cached, u.CacheWrite, u.AudioInput
+	}
+	if stays(u.Output, report.Output) {
+		report.Output, report.Reasoning, report.AudioOutput = u.Output, u.Reasoning, u.AudioOutput
+	}
+	if stays(u.Images, report.Images) {
+		report.Images = u.Images
+	}
+	if stays(u.Milliseconds, report.Milliseconds) {
+		report.Milliseconds = u.Milliseconds
+	}
+	if stays(u.Characters, report.Characters) {
+		report.Characters = u.Characters
+	}
+	report.Anomaly = anomaly || kept && u.Anomaly
+	return report
 }
 
 // Add sums two usages, as for the attempts of one run.
 func (u Usage) Add(other Usage) Usage {
 	return Usage{
-		Input:      u.Input.Add(other.Input),
-		Cached:     u.Cached.Add(other.Cached),
-		CacheWrite: u.CacheWrite.Add(other.CacheWrite),
-		Output:     u.Output.Add(other.Output),
-		Reasoning:  u.Reasoning.Add(other.Reasoning),
-		Estimated:  u.Estimated || other.Estimated,
-		Anomaly:    u.Anomaly || other.Anomaly,
+		Input:        u.Input.Add(other.Input),
+		Cached:       u.Cached.Add(other.Cached),
+		CacheWrite:   u.CacheWrite.Add(other.CacheWrite),
+		AudioInput:   u.AudioInput.Add(other.AudioInput),
+		Output:       u.Output.Add(other.Output),
+		Reasoning:    u.Reasoning.Add(other.Reasoning),
+		AudioOutput:  u.AudioOutput.Add(other.AudioOutput),
+		Images:       u.Images.Add(other.Images),
+		Milliseconds: u.Milliseconds.Add(other.Milliseconds),
+		Characters:   u.Characters.Add(other.Characters),
+		Estimated:    u.Estimated || other.Estimated,
+		Anomaly:      u.Anomaly || other.Anomaly,
 	}
 }
 

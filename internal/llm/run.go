@@ -16,6 +16,7 @@ type Run struct {
 	TraceID       string
 	StartedAt     time.Time
 	FinishedAt    time.Time
+	UsageDay      time.Time // for which it counts in usage; zero = that of StartedAt where usage is written
 
 	APIKeyID       string
 	Operation      Operation
@@ -35,6 +36,9 @@ type Run struct {
 	Streamed bool
 	Degraded Degradation // empty = the client got all that it should
 
+	CacheHit         bool // the answer came from the response cache
+	IdempotentReplay bool // the answer is that of an earlier call under the same key
+
 	Attempts []Attempt
 }
 
@@ -45,15 +49,23 @@ const (
 	RunSuccess   RunOutcome = "success"
 	RunFailure   RunOutcome = "failure"
 	RunCancelled RunOutcome = "cancelled"
+	RunDenied    RunOutcome = "denied" // a limit refused it
 )
 
 // Degradation is what an answer had to do without; the `degraded` of the
 // telemetry tables and of the header.
 type Degradation string
 
-// DegradedContext is an answer without the context that its configuration asks
-// for.
-const DegradedContext Degradation = "context"
+const (
+	// DegradedContext is an answer without the context that its configuration asks
+	// for.
+	DegradedContext Degradation = "context"
+	// DegradedStale is an answer from the cache, past its time, in place of one that
+	// no target gave.
+	DegradedStale Degradation = "stale"
+	// DegradedMessage is a text of the operator's in place of an answer.
+	DegradedMessage Degradation = "message"
+)
 
 // Attempt is one permit or refusal on one target: one row of
 // telemetry_attempts. Retries in place are counted, they are not attempts.
@@ -80,9 +92,23 @@ type Attempt struct {
 	CircuitGeneration uint64
 	Probe             Probe
 
-	Usage    Usage
+	Usage    Usage            // of all its sends
 	Cost     *decimal.Decimal // USD; nil = no usage or no price
 	Unpriced bool             // usage is known, a price is not
+
+	// Sends are those that reported something, and the last one, where one before the
+	// last did: Usage and Cost are then their sums. Else there are none.
+	Sends []Sent
+
+	// Unreported is what limits have counted beyond Usage and Cost, since no provider
+	// said what the attempt used. Zero where the report is whole or nothing is limited.
+	Unreported Amount
+}
+
+// Sent is what one send of an attempt has used.
+type Sent struct {
+	Usage Usage
+	Cost  *decimal.Decimal // USD; nil = no usage or no price
 }
 
 // Probe is for whose sake an attempt was made, where that is not its caller's
@@ -103,10 +129,39 @@ type Signals struct {
 	FirstContent time.Time     // when the first content event went up
 	UpstreamTime time.Duration // spent in upstreams and helpers, and in waits for them
 	Degraded     Degradation   // what the answer has to do without
+
+	CacheResult      CacheResult // empty = the response cache was not asked
+	KeptFrom         Target      // of an answer that was there already: who once gave it
+	IdempotentReplay bool
+	OriginalRun      string     // of a replay: the run that made the answer
+	Standings        []Standing // the rate limits on the call
+	OutputLimited    bool       // a target was asked for a shorter answer than the client asked for, since a limit holds
 }
+
+// CacheResult is what the response cache had; the header X-Breakwater-Cache.
+type CacheResult string
+
+const (
+	CacheHit   CacheResult = "hit"
+	CacheMiss  CacheResult = "miss"
+	CacheStale CacheResult = "stale"
+)
 
 // Attempt returns the attempt in hand, the last one opened.
 func (s *Signals) Attempt() *Attempt { return &s.Attempts[len(s.Attempts)-1] }
+
+// InHand returns the target whose answer the client is being given; zero when it
+// is nobody's.
+func (s *Signals) InHand() Target {
+	switch {
+	case s.IdempotentReplay, s.CacheResult == CacheHit, s.CacheResult == CacheStale:
+		return s.KeptFrom
+	case s.Degraded == DegradedMessage, len(s.Attempts) == 0:
+		return Target{}
+	default:
+		return s.Attempt().Target
+	}
+}
 
 // Open starts a new attempt on a target.
 func (s *Signals) Open(target Target, now time.Time) *Attempt {

@@ -6,9 +6,10 @@ package operators
 
 import (
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/breakwater-llm/breakwater/internal/credential"
 )
 
 // Role is what an operator may do.
@@ -37,37 +38,13 @@ const ActorLocal = "local"
 // there is no sign-in.
 func Local() Operator { return Operator{Name: ActorLocal, Role: RoleOperator} }
 
-// Token is an operator token as it is kept, without its secret. Times are UTC;
-// nil means never.
+// Token is an operator token as it is kept, without its secret.
 type Token struct {
-	ID        uuid.UUID
-	Name      string
-	Role      Role
-	Prefix    string // begins every token's text; public
-	CreatedAt time.Time
-	ExpiresAt *time.Time
-	RevokedAt *time.Time
-}
-
-// The states of a token.
-const (
-	StateLive    = "live"
-	StateExpired = "expired"
-	StateRevoked = "revoked"
-)
-
-// State says what a token is worth at a time: one of the States.
-func (t Token) State(now time.Time) string {
-	expired := t.ExpiresAt != nil && !now.Before(*t.ExpiresAt)
-	switch {
-	// The name of an expired token was taken over, which revokes it as of then.
-	case t.RevokedAt != nil && (t.ExpiresAt == nil || t.RevokedAt.Before(*t.ExpiresAt)):
-		return StateRevoked
-	case expired:
-		return StateExpired
-	default:
-		return StateLive
-	}
+	ID     uuid.UUID
+	Name   string
+	Role   Role
+	Prefix string // begins every token's text; public
+	credential.Life
 }
 
 var (

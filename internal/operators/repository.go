@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/breakwater-llm/breakwater/internal/credential"
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 	"github.com/breakwater-llm/breakwater/internal/postgres/dbgen"
 )
@@ -48,17 +48,12 @@ func (r *Repository) InsertToken(ctx context.Context, t NewToken) (Token, error)
 		return err
 	})
 	switch {
-	case nameTaken(err):
+	case postgres.Conflicts(err, "operator_tokens_live_name_idx"):
 		return Token{}, fmt.Errorf("%w: %q", ErrNameTaken, t.Name)
 	case err != nil:
 		return Token{}, fmt.Errorf("insert operator token: %w", postgres.Translate(err))
 	}
 	return tokenOf(row), nil
-}
-
-func nameTaken(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "operator_tokens_live_name_idx"
 }
 
 // FindLiveToken returns what a token that begins with the prefix is checked
@@ -159,14 +154,7 @@ func (r *Repository) DeleteExpiredOverrides(ctx context.Context) error {
 
 func tokenOf(row dbgen.OperatorToken) Token {
 	return Token{
-		ID: row.ID, Name: row.Name, Role: Role(row.Role), Prefix: marker + row.Prefix,
-		CreatedAt: row.CreatedAt.UTC(), ExpiresAt: utc(row.ExpiresAt), RevokedAt: utc(row.RevokedAt),
+		ID: row.ID, Name: row.Name, Role: Role(row.Role), Prefix: texts.Public(row.Prefix),
+		Life: credential.LifeOf(row.CreatedAt, row.ExpiresAt, row.RevokedAt),
 	}
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	return new(t.UTC())
 }

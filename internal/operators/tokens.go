@@ -3,7 +3,6 @@ package operators
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -11,7 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
+	"github.com/breakwater-llm/breakwater/internal/credential"
 )
+
+// texts are what operators hold in their hands.
+var texts = credential.NewKind("bwo_")
 
 // tokenStore keeps tokens. An error that it calls unavailable may pass.
 type tokenStore interface {
@@ -62,14 +65,14 @@ func (t *Tokens) Create(ctx context.Context, name string, role Role, ttl time.Du
 	if role != RoleViewer && role != RoleOperator {
 		return Token{}, "", fmt.Errorf("role %q is neither %s nor %s", role, RoleViewer, RoleOperator)
 	}
-	minted := mint()
+	minted := texts.Mint()
 	kept, err := t.store.InsertToken(ctx, NewToken{
-		ID: uuid.Must(uuid.NewV7()), Name: name, Role: role, Prefix: minted.prefix, Hash: minted.hash(), TTL: ttl,
+		ID: uuid.Must(uuid.NewV7()), Name: name, Role: role, Prefix: minted.Prefix, Hash: minted.Hash(), TTL: ttl,
 	})
 	if err != nil {
 		return Token{}, "", err
 	}
-	return kept, minted.String(), nil
+	return kept, minted.Whole(), nil
 }
 
 // List returns every token there ever was, oldest first.
@@ -79,27 +82,20 @@ func (t *Tokens) List(ctx context.Context) ([]Token, error) { return t.store.Lis
 // beginning that all have, or its whole text. It reports whether it was revoked
 // already; then it stays so since when it was. Returns ErrTokenNotFound.
 func (t *Tokens) Revoke(ctx context.Context, named string) (revoked Token, already bool, err error) {
-	if whole, ok := parse(named); ok {
-		named = whole.prefix
-	}
 	if id, err := uuid.Parse(named); err == nil {
 		named = id.String() // as it is kept, however it was written
 	}
-	return t.store.RevokeToken(ctx, strings.TrimPrefix(named, marker))
+	return t.store.RevokeToken(ctx, texts.Named(named))
 }
-
-// names may stand in a log line, a table and a page as they are.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 // checkName refuses names that would pass for somebody else in the history of a
 // circuit.
 func checkName(name string) error {
-	switch {
-	case !names.MatchString(name):
-		return fmt.Errorf("%w: %q is not made of 1 to 64 letters, digits and . _ @ - with a letter or digit first", ErrInvalidName, name)
-	case strings.EqualFold(name, ActorLocal), strings.EqualFold(name, breaker.ActorBreaker):
-		return fmt.Errorf("%w: %q is what the gateway calls its own doings", ErrInvalidName, name)
-	default:
-		return nil
+	if err := credential.CheckName(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidName, err)
 	}
+	if strings.EqualFold(name, ActorLocal) || strings.EqualFold(name, breaker.ActorBreaker) {
+		return fmt.Errorf("%w: %q is what the gateway calls its own doings", ErrInvalidName, name)
+	}
+	return nil
 }

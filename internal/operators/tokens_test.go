@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/breakwater-llm/breakwater/internal/credential"
 	"github.com/breakwater-llm/breakwater/internal/operators"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
@@ -109,7 +110,7 @@ func TestARevokedTokenStaysRevoked(t *testing.T) {
 			tokens, pool := tokensIn(t)
 			token, text := create(t, tokens, "ada", operators.RoleOperator, 0)
 			revoked, already, err := tokens.Revoke(t.Context(), by(token, text))
-			if err != nil || already || revoked.ID != token.ID || revoked.RevokedAt == nil || revoked.State(time.Now()) != operators.StateRevoked {
+			if err != nil || already || revoked.ID != token.ID || revoked.RevokedAt == nil || revoked.State(time.Now()) != credential.StateRevoked {
 				t.Fatalf("revoke: %+v, already %t, %v", revoked, already, err)
 			}
 			again, already, err := tokens.Revoke(t.Context(), by(token, text))

@@ -35,13 +35,13 @@ type check struct {
 // away and the token was not seen lately. A revocation counts everywhere within
 // seconds.
 func (t *Tokens) Verify(ctx context.Context, token string) (Operator, error) {
-	given, ok := parse(token)
+	given, ok := texts.Parse(token)
 	if !ok {
 		return Operator{}, ErrInvalidToken
 	}
 	now := time.Now()
-	known, seen := t.recall(given.prefix)
-	if seen && !given.proves(known.hash) {
+	known, seen := t.recall(given.Prefix)
+	if seen && !given.Proves(known.hash) {
 		return Operator{}, ErrInvalidToken // a secret never changes
 	}
 	if seen && now.Before(known.again) {
@@ -49,18 +49,18 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Operator, error) {
 	}
 	seen = seen && now.Sub(known.at) < outageTTL
 	if seen {
-		t.spare(given.prefix, now.Add(checkPause))
+		t.spare(given.Prefix, now.Add(checkPause))
 	}
-	live, err := t.lookUp(ctx, given.prefix)
+	live, err := t.lookUp(ctx, given.Prefix)
 	switch {
 	case err == nil:
-		known = t.remember(given.prefix, live, now)
-		if !given.proves(known.hash) {
+		known = t.remember(given.Prefix, live, now)
+		if !given.Proves(known.hash) {
 			return Operator{}, ErrInvalidToken
 		}
 		return known.worth(now)
 	case errors.Is(err, ErrTokenNotFound):
-		t.forget(given.prefix)
+		t.forget(given.Prefix)
 		return Operator{}, ErrInvalidToken
 	case !t.store.Unavailable(err):
 		return Operator{}, err

@@ -48,6 +48,8 @@ func TestCircuitBreaker_EveryClassHasItsOutcome_R14(t *testing.T) {
 		llm.ClassCircuitOpen:   noSample, // of another breaker in this process
 		llm.ClassSaturated:     noSample,
 		llm.ClassUnfit:         noSample,
+		llm.ClassBudgetDenied:  noSample,
+		llm.ClassIdempotency:   noSample,
 		llm.ClassCancelled:     noSample,
 		llm.ClassUnknown:       noSample,
 	}

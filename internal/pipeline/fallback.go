@@ -49,6 +49,7 @@ func (f *Fallback) Wrap(next Handler) Handler {
 			result   *llm.Result
 			err      = errNoTarget
 		)
+		next := affordable(next)
 		for i, target := range targets {
 			ask := next
 			if unfit != nil && unfit[i] {
@@ -69,6 +70,28 @@ func (f *Fallback) Wrap(next Handler) Handler {
 			return result, &llm.ExhaustedError{Failures: failures}
 		}
 		return result, err
+	}
+}
+
+// affordable asks budget before next whether the target may be asked.
+func affordable(next Handler) Handler {
+	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
+		if call.Admit == nil {
+			return next(ctx, call, emit)
+		}
+		admission, err := call.Admit(ctx, call.Target)
+		if err != nil {
+			return nil, err
+		}
+		if admission.OutputLimit > 0 {
+			limited := *call
+			limited.OutputLimit = admission.OutputLimit
+			if most := call.Facts.MostOutput; most == 0 || most > limited.OutputLimit {
+				call.Signals.OutputLimited = true
+			}
+			call = &limited
+		}
+		return next(ctx, call, emit)
 	}
 }
 

@@ -29,7 +29,10 @@ type Middleware interface {
 // The priorities of the stack; gaps are left for what comes later.
 const (
 	priorityTelemetry      = 110
+	priorityIdempotency    = 105
+	priorityCache          = 100
 	priorityContext        = 80
+	priorityBudget         = 75
 	priorityFallback       = 50
 	priorityUsage          = 25
 	priorityCircuitBreaker = 20

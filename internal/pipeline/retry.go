@@ -28,14 +28,20 @@ type Retry struct {
 
 // retrying repeats next on the same target as its provider's policy allows, and
 // at once where another credential may serve. The attempt is then what its last
-// send was; earlier ones show in Retries only.
+// send was; earlier ones show in Retries, and in what they reported of their usage.
 func retrying(policies Policies, next Handler) Handler {
 	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
 		sends := repeats{policy: policies.Providers[call.Target.Provider].Retry, random: policies.Random}
 		result, err := next(ctx, call, emit)
 		for err != nil && sends.again(ctx, call, llm.AsFailure(err)) {
+			row := call.Signals.Attempt()
+			sent := row.Sends
+			if result != nil && result.Usage != (llm.Usage{}) { // billed, though it served nobody
+				row.Sends = append(sent, llm.Sent{Usage: result.Usage})
+			}
 			again, failure := next(ctx, call, emit)
 			if again == nil { // no place was left: nothing new is known of the target
+				row.Sends = sent
 				break
 			}
 			again.Retries = sends.retries + sends.switches

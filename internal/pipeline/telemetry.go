@@ -80,7 +80,7 @@ func newRun(call *llm.Call, result *llm.Result, err error, ready, now time.Time)
 		TraceID:        call.TraceID,
 		StartedAt:      call.ReceivedAt,
 		FinishedAt:     now,
-		APIKeyID:       call.APIKeyID,
+		APIKeyID:       call.Caller.KeyID,
 		Operation:      call.Operation,
 		Dialect:        call.Dialect,
 		Configuration:  call.Configuration,
@@ -91,7 +91,11 @@ func newRun(call *llm.Call, result *llm.Result, err error, ready, now time.Time)
 		Overhead:       max(0, ready.Sub(call.ReceivedAt)-signals.UpstreamTime),
 		Streamed:       call.Facts.Stream,
 		Degraded:       signals.Degraded,
-		Attempts:       signals.Attempts,
+
+		CacheHit:         signals.CacheResult == llm.CacheHit || signals.CacheResult == llm.CacheStale,
+		IdempotentReplay: signals.IdempotentReplay,
+
+		Attempts: signals.Attempts,
 	}
 	if !signals.FirstContent.IsZero() {
 		run.TTFT = new(signals.FirstContent.Sub(call.ReceivedAt))

@@ -47,7 +47,7 @@ func TestTelemetry_Success_CF_T1(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		call := newCall(alpha)
-		call.TraceID, call.APIKeyID = "0af7651916cd43dd8448eb211c80319c", "key-1"
+		call.TraceID, call.Caller.KeyID = "0af7651916cd43dd8448eb211c80319c", "key-1"
 		call.ReceivedAt = time.Now().Add(-5 * ms) // reading the body took 5 ms
 
 		run, result, err := recorded(t.Context(), t, script(alpha, answers(300*ms)), call, nil)

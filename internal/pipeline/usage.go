@@ -33,24 +33,54 @@ func (u *Usage) Priority() int { return priorityUsage }
 // Wrap accounts for the attempt after next and changes neither its result nor
 // its error.
 func (u *Usage) Wrap(next Handler) Handler {
-	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (*llm.Result, error) {
-		result, err := next(ctx, call, emit)
-		if result != nil {
-			u.account(call, result)
-		}
-		return result, err
+	return func(ctx context.Context, call *llm.Call, emit llm.Emit) (result *llm.Result, err error) {
+		defer func() { u.account(call, result) }()
+		return next(ctx, call, emit)
 	}
 }
 
+// account writes what an attempt has used. A result of nil adds nothing to what its
+// earlier sends have reported.
 func (u *Usage) account(call *llm.Call, result *llm.Result) {
-	usage := estimated(result, call.Facts)
 	row := call.Signals.Attempt()
-	row.Usage = usage // a report of no use is told, too
-	if !usage.Known() {
+	var last llm.Usage
+	if result != nil {
+		last = estimated(result, call.Facts)
+	}
+	if len(row.Sends) == 0 {
+		row.Usage = last // a report of no use is told, too
+		row.Cost, row.Unpriced = u.priced(call.Target, last)
 		return
 	}
-	row.Cost = u.cost(call.Target, usage)
-	row.Unpriced = row.Cost == nil
+	row.Sends = append(row.Sends, llm.Sent{Usage: last})
+	for i := range row.Sends {
+		sent := &row.Sends[i]
+		cost, unpriced := u.priced(call.Target, sent.Usage)
+		sent.Cost = cost
+		row.Usage, row.Unpriced = row.Usage.Add(sent.Usage), row.Unpriced || unpriced
+		row.Cost = sumOfCosts(row.Cost, cost)
+	}
+}
+
+// priced returns nil where nothing is known to have been used; unpriced is true of
+// a usage without a price.
+func (u *Usage) priced(target llm.Target, usage llm.Usage) (cost *decimal.Decimal, unpriced bool) {
+	if !usage.Known() {
+		return nil, false
+	}
+	cost = u.cost(target, usage)
+	return cost, cost == nil
+}
+
+func sumOfCosts(a, b *decimal.Decimal) *decimal.Decimal {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	default:
+		return new(a.Add(*b))
+	}
 }
 
 // cost returns nil when no price is known. A pricer that panics knows none: the
@@ -68,17 +98,21 @@ func (u *Usage) cost(target llm.Target, usage llm.Usage) (cost *decimal.Decimal)
 }
 
 // estimated returns the usage that was reported and, for a stream whose content
-// went up, an estimate of what was not. A reported zero is a value, not a gap.
+// went up, an estimate of what was not: all of it, or what came after a report. A
+// reported zero is a value, not a gap.
 func estimated(result *llm.Result, facts llm.Facts) llm.Usage {
 	usage := result.Usage
 	if !result.Streamed || result.OutputBytes == 0 {
 		return usage
 	}
 	if !usage.Input.Known {
-		usage.Input, usage.Estimated = tokensOf(facts.TextBytes), true
+		usage.Input, usage.Estimated = tokensOf(facts.TextBytes+facts.ToolBytes), true
 	}
-	if !usage.Output.Known {
+	switch {
+	case !usage.Output.Known:
 		usage.Output, usage.Estimated = tokensOf(result.OutputBytes), true
+	case result.AfterReport > 0:
+		usage.Output, usage.Estimated = usage.Output.Add(tokensOf(result.AfterReport)), true
 	}
 	return usage
 }

@@ -80,11 +80,6 @@ func TestUsage_Reported(t *testing.T) {
 func TestUsage_OfAttemptsThatDidNotEndWell(t *testing.T) {
 	t.Parallel()
 
-	estimate := func(in, out int64) llm.Usage {
-		u := tokens(in, out)
-		u.Estimated = true
-		return u
-	}
 	left := llm.ErrClientLeft
 	tests := []struct {
 		name  string
@@ -96,12 +91,12 @@ func TestUsage_OfAttemptsThatDidNotEndWell(t *testing.T) {
 			"the client left in the middle: 12 and 9 bytes are 3 and 3 tokens (DIS-05)",
 			streams(nil, content("aaa"), content("bbb"), content("ccc"), content("ddd")),
 			(&client{leaves: 2, why: left}).emit,
-			accounted{Usage: estimate(3, 3), Cost: "0.0000375"},
+			accounted{Usage: estimatedTokens(3, 3), Cost: "0.0000375"},
 		},
 		{
 			"a cut stream",
 			streams(&truncated, content("aaaa"), content("b")), new(client).emit,
-			accounted{Usage: estimate(3, 2), Cost: "0.0000275"},
+			accounted{Usage: estimatedTokens(3, 2), Cost: "0.0000275"},
 		},
 		{
 			"an explicit zero is no gap (DIS-06)",
@@ -111,12 +106,20 @@ func TestUsage_OfAttemptsThatDidNotEndWell(t *testing.T) {
 		{
 			"only what is missing is estimated",
 			streams(&truncated, usage(llm.Usage{Input: llm.Tokens(10)}), content("aaaa")), new(client).emit,
-			accounted{Usage: estimate(10, 1), Cost: "0.000035"},
+			accounted{Usage: estimatedTokens(10, 1), Cost: "0.000035"},
+		},
+		{
+			"what came after a report is estimated, too",
+			func(_ context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
+				return &llm.Result{Target: call.Target, Status: 200, Streamed: true, Usage: tokens(10, 2), OutputBytes: 20, AfterReport: 9}, &truncated
+			},
+			nil,
+			accounted{Usage: estimatedTokens(10, 5), Cost: "0.000075"},
 		},
 		{
 			"a whole stream that reported nothing (CF-X3)",
 			streams(nil, content("eleven byte"), done("[DONE]")), new(client).emit,
-			accounted{Usage: estimate(3, 3), Cost: "0.0000375"},
+			accounted{Usage: estimatedTokens(3, 3), Cost: "0.0000375"},
 		},
 		{"nothing was generated that anyone saw", streams(&truncated, preamble("role")), new(client).emit, accounted{}},
 		{
@@ -195,4 +198,82 @@ func TestUsage_PassesTheErrorOn(t *testing.T) {
 	if err != want { // the very same error is wanted
 		t.Errorf("error = %v, want %v itself", err, want)
 	}
+}
+
+// What a send reported that was refused after it is billed all the same: it counts,
+// whatever the next send on the same target reports.
+func TestUsage_OfAllSendsOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	other := limited
+	other.OtherCredential = true
+	refused := func(u llm.Usage, f llm.Failure) behaviour {
+		return func(_ context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
+			f.Target = call.Target
+			return &llm.Result{Target: call.Target, Status: 200, Usage: u}, &f
+		}
+	}
+	silent := func(_ context.Context, call *llm.Call, _ llm.Emit) (*llm.Result, error) {
+		return &llm.Result{Target: call.Target, Status: 200}, nil
+	}
+	marked := tokens(10, 2)
+	marked.Anomaly = true
+	inputOnly := llm.Usage{Input: llm.Tokens(50)}
+
+	// The bound is 200 tokens at 0.002 USD, the price 10 USD per million both ways.
+	tests := map[string]struct {
+		sends   []behaviour
+		usage   llm.Usage
+		cost    string // of the row; empty = NULL
+		settled llm.Amount
+	}{
+		"another credential":           {[]behaviour{refused(tokens(1000, 0), other), answers(0)}, tokens(1010, 2), "0.01012", amount(1012, "0.01012")},
+		"a third":                      {[]behaviour{refused(tokens(1000, 0), other), refused(tokens(500, 1), other), answers(0)}, tokens(1510, 3), "0.01513", amount(1513, "0.01513")},
+		"the same":                     {[]behaviour{refused(tokens(1000, 0), status503), answers(0)}, tokens(1010, 2), "0.01012", amount(1012, "0.01012")},
+		"the last reports nothing":     {[]behaviour{refused(tokens(1000, 0), other), silent}, tokens(1000, 0), "0.01", amount(1200, "0.012")},
+		"the last is refused":          {[]behaviour{refused(tokens(1000, 0), other), fails(limited, 0)}, tokens(1000, 0), "0.01", amount(1000, "0.01")},
+		"the last panics":              {[]behaviour{refused(tokens(1000, 0), other), panics("boom")}, tokens(1000, 0), "0.01", amount(1200, "0.012")},
+		"the last streams no report":   {[]behaviour{refused(tokens(1000, 0), other), streams(nil, content("aaaabbbb"))}, estimatedTokens(1003, 2), "0.01005", amount(1005, "0.01005")},
+		"half a report, then half one": {[]behaviour{refused(inputOnly, other), reports(llm.Usage{Output: llm.Tokens(7)})}, tokens(50, 7), "0.00057", amount(50+100+100+7, "0.004")},
+		"a report of no use":           {[]behaviour{refused(llm.Usage{Anomaly: true}, other), answers(0)}, marked, "0.00012", amount(12, "0.00012")},
+		"the first reports nothing":    {[]behaviour{fails(other, 0), answers(0)}, tokens(10, 2), "0.00012", amount(12, "0.00012")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &ledger{}
+			handle := wrap(t, terminal(script(alpha, tt.sends...), pipeline.Policy{Retry: pipeline.Retry{Max: 1}}).Handle,
+				pipeline.NewBudget(map[string]llm.Limits{"chat": {TokensPerDay: new(int64(1e6))}}, l, bounds{alpha: bound("0.002")}, &denials{}),
+				pipeline.NewFallback(nil, nil),
+				pipeline.NewUsage(prices{"m1": {"10", "10"}}))
+			call := newCall(alpha)
+			call.Facts.TextBytes = 12
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = handle(t.Context(), call, new(client).emit)
+			}()
+
+			row := call.Signals.Attempt()
+			if diff := cmp.Diff(tt.usage, row.Usage); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+			if row.Cost == nil || row.Cost.String() != tt.cost || row.Unpriced {
+				t.Errorf("cost %v, unpriced %v; want %s", row.Cost, row.Unpriced, tt.cost)
+			}
+			got := l.settled[0]
+			if got.Tokens != tt.settled.Tokens || !got.Cost.Equal(tt.settled.Cost) {
+				t.Errorf("settled at %d tokens and %s USD, want %d and %s", got.Tokens, got.Cost, tt.settled.Tokens, tt.settled.Cost)
+			}
+			wantBeyond(t, row, tt.settled.Tokens-tt.usage.Input.N-tt.usage.Output.N, got)
+		})
+	}
+}
+
+func estimatedTokens(in, out int64) llm.Usage {
+	u := tokens(in, out)
+	u.Estimated = true
+	return u
+}
+
+func amount(tokens int64, cost string) llm.Amount {
+	return llm.Amount{Tokens: tokens, Cost: decimal.RequireFromString(cost)}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,8 +24,8 @@ var (
 
 // Translate is the border that the driver's errors pass once, in a room's
 // repository: no row becomes ErrNotFound, a database that is away becomes
-// ErrUnavailable; the driver's error stays in the chain. Others pass as they
-// are, nil included.
+// ErrUnavailable; the driver's error stays in the chain, in one line. Others pass as
+// they are, nil included.
 func Translate(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrUnavailable):
@@ -31,9 +33,34 @@ func Translate(err error) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case unavailable(err):
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, inOneLine(err))
+	}
+	return inOneLine(err)
+}
+
+func inOneLine(err error) error {
+	if strings.Contains(err.Error(), ":\n") {
+		return folded{err}
 	}
 	return err
+}
+
+// folded is an error of the driver in one line. It tries every address of a
+// server, with TLS and without, and tells of each try on a line of its own.
+type folded struct{ error }
+
+func (e folded) Unwrap() error { return e.error }
+
+// Error leaves out what a try says again.
+func (e folded) Error() string {
+	head, tries, _ := strings.Cut(e.error.Error(), ":\n")
+	var told []string
+	for line := range strings.Lines(tries) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(told, line) {
+			told = append(told, line)
+		}
+	}
+	return head + ": " + strings.Join(told, "; ")
 }
 
 func unavailable(err error) bool {
@@ -63,4 +90,11 @@ func passing(code string) bool {
 	}
 	class := code[:min(2, len(code))]
 	return class == "08" || class == "53" // connection, resources
+}
+
+// Conflicts reports whether an error says that what was to be written breaks a
+// unique index.
+func Conflicts(err error, index string) bool {
+	var answered *pgconn.PgError
+	return errors.As(err, &answered) && answered.Code == "23505" && answered.ConstraintName == index
 }

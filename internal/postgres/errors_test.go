@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/breakwater-llm/breakwater/internal/postgres"
@@ -13,6 +14,20 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// A log has one line for an error, and each try of the driver once.
+func TestWhatTheDriverTriedIsToldOnceAndInOneLine(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://me@127.0.0.1:1/x?sslmode=prefer", "postgres://me@127.0.0.1:1,127.0.0.1:2/x"} {
+		err := postgres.Verify(t.Context(), url)
+		if text := fmt.Sprint(err); !errors.Is(err, postgres.ErrUnavailable) || strings.ContainsAny(text, "\n\t") || strings.Count(text, "127.0.0.1:1: ") != 1 {
+			t.Errorf("got %q, want one line with one try of each address", text)
+		}
+		if _, err := postgres.Migrate(t.Context(), url); strings.ContainsAny(fmt.Sprint(err), "\n\t") {
+			t.Errorf("got %q, want one line", err)
+		}
+	}
+}
 
 func TestTranslate(t *testing.T) {
 	t.Parallel()

@@ -106,7 +106,7 @@ func withMigrations(ctx context.Context, url string, work func(*goose.Provider) 
 func openSQL(url string) (*sql.DB, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("read the database's address: %w", err)
+		return nil, unreadable(err)
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout

@@ -114,7 +114,7 @@ func TestVerify(t *testing.T) {
 		t.Parallel()
 		url := postgrestest.EmptyURL(t)
 		err := postgres.Verify(t.Context(), url)
-		if !errors.As(err, &old) || errors.Is(err, postgres.ErrUnavailable) || !strings.Contains(err.Error(), "migrate up") {
+		if !errors.As(err, &old) || errors.Is(err, postgres.ErrUnavailable) || !strings.Contains(err.Error(), "from version") {
 			t.Errorf("got error %v, want an OldSchemaError that says what to do", err)
 		}
 		if got := scan[*string](t, url, "SELECT to_regclass('goose_db_version')::text"); got != nil {

@@ -26,14 +26,17 @@ const (
 	defaultConnectTimeout = 5 * time.Second
 )
 
+// Pool are connections to a database, for those that only pass them on.
+type Pool = pgxpool.Pool
+
 // Open makes a pool without connecting: a database that cannot be reached is
 // an error of the query that needs it, not of Open, so the gateway can start
 // before its database. It fails only if the URL cannot be read. The context
 // does not bound the pool; Close does.
-func Open(ctx context.Context, url string, opts Options) (*pgxpool.Pool, error) {
+func Open(ctx context.Context, url string, opts Options) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("read the database's address: %w", err)
+		return nil, unreadable(err)
 	}
 	cfg.MaxConns = defaultMaxConns
 	if opts.MaxConns > 0 {

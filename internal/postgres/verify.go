@@ -18,7 +18,7 @@ type OldSchemaError struct {
 }
 
 func (e *OldSchemaError) Error() string {
-	return fmt.Sprintf("the database lacks %d migration(s), from version %d on: run breakwater migrate up", len(e.Missing), e.Missing[0])
+	return fmt.Sprintf("the database lacks %d migration(s), from version %d on", len(e.Missing), e.Missing[0])
 }
 
 // Verify checks that the database has every step this program knows, without
@@ -68,7 +68,7 @@ func knownVersions(url string) ([]int64, error) {
 func appliedVersions(ctx context.Context, url string) (map[int64]bool, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("read the database's address: %w", err)
+		return nil, unreadable(err)
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout

@@ -80,7 +80,7 @@ func TestACanaryAsksOnNobodysBehalf(t *testing.T) {
 		s.opens(alpha.Key())
 		<-time.After(2 * time.Second)
 		s.is(alpha.Key(), breaker.HalfOpen, breaker.ReasonCanarySuccess)
-		if asked.Operation != llm.OperationCanary || asked.APIKeyID != "" || asked.Configuration != "" || asked.Target != alpha ||
+		if asked.Operation != llm.OperationCanary || asked.Caller.KeyID != "" || asked.Configuration != "" || asked.Target != alpha ||
 			asked.Timeouts.Total != 5*time.Second || asked.CorrelationID != "canary:alpha/m1/r1" || asked.RunID.Version() != 7 {
 			t.Errorf("the call is %+v", asked)
 		}

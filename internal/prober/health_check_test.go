@@ -78,7 +78,7 @@ func TestAProviderIsCheckedAtItsInterval(t *testing.T) {
 		between(t, "in 100 s", c.in(100*time.Second), 9, 12)
 		<-time.After(10*time.Second + 10*time.Second/10)
 		call := <-c.asked
-		if call.Operation != llm.OperationHealthCheck || call.Target.Key() != "alpha/@health/r1" || call.Timeouts.Total != time.Second || call.APIKeyID != "" {
+		if call.Operation != llm.OperationHealthCheck || call.Target.Key() != "alpha/@health/r1" || call.Timeouts.Total != time.Second || call.Caller.KeyID != "" {
 			t.Errorf("the call is %+v", call)
 		}
 		c.stop(t)

@@ -54,7 +54,7 @@ func guarded(log *slog.Logger, operation llm.Operation, target llm.Target, asks 
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("a call of the gateway's own broke off", "operation", string(operation), "target", target.Key(),
-				"panic", p, "stack", string(debug.Stack()))
+				"panic", llm.DescribePanic(p), "stack", string(debug.Stack()))
 		}
 	}()
 	asks()

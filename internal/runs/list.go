@@ -27,6 +27,7 @@ type Filter struct {
 	Outcome       string
 	Class         string
 	Configuration string
+	Key           string // id of an API key, or a name that it has or had
 	Provider      string // some attempt went to it or was refused for it
 	Limit         int    // DefaultLimit when 0, at most MaxLimit
 	Cursor        string // NextCursor of the page before

@@ -31,7 +31,7 @@ func (r *Repository) List(ctx context.Context, f Filter) (Page, error) {
 	}
 	rows, err := r.queries.ListRuns(ctx, r.db, dbgen.ListRunsParams{
 		FromAt: f.From, ToAt: f.to(), AfterAt: after.at, AfterID: after.id,
-		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
+		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, APIKey: f.Key, Provider: f.Provider,
 		RowLimit: int32(f.limit() + 1),
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Repository) ListCorrelated(ctx context.Context, correlationID string, f
 	rows, err := r.queries.ListCorrelatedRuns(ctx, r.db, dbgen.ListCorrelatedRunsParams{
 		CorrelationID: correlationID,
 		FromAt:        f.From, ToAt: f.to(), AfterAt: after.at, AfterID: after.id,
-		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, Provider: f.Provider,
+		Operation: f.Operation, Outcome: f.Outcome, FailureClass: f.Class, Configuration: f.Configuration, APIKey: f.Key, Provider: f.Provider,
 		RowLimit: int32(f.limit() + 1),
 	})
 	if err != nil {
@@ -92,6 +92,29 @@ func (r *Repository) Find(ctx context.Context, id uuid.UUID) (Run, []Attempt, er
 		attempts[i] = attemptOf(row)
 	}
 	return runOf(row), attempts, nil
+}
+
+// KeyNames returns the names of the API keys with these ids, by id. An id that is
+// no key's has none.
+func (r *Repository) KeyNames(ctx context.Context, ids []string) (map[string]string, error) {
+	wanted := make([]uuid.UUID, 0, len(ids))
+	for _, text := range ids {
+		if id, err := uuid.Parse(text); err == nil {
+			wanted = append(wanted, id)
+		}
+	}
+	if len(wanted) == 0 {
+		return map[string]string{}, nil
+	}
+	rows, err := r.queries.ListAPIKeyNames(ctx, r.db, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("list names of api keys: %w", postgres.Translate(err))
+	}
+	names := make(map[string]string, len(rows))
+	for _, row := range rows {
+		names[row.ID.String()] = row.Name
+	}
+	return names, nil
 }
 
 // ListEvents returns one page of the transitions of a circuit, newest first, of

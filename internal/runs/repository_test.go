@@ -175,6 +175,76 @@ func TestAFilterLeavesOutWhatDoesNotMatch(t *testing.T) {
 	}
 }
 
+// A key is asked for by its id or by its name; keys that are revoked had the same
+// name before, and calls without a key are nobody's.
+func TestRunsOfAKeyAreFoundByItsIDAndByItsName(t *testing.T) {
+	t.Parallel()
+	revoked, shop, crm, unknown := uuid.NewString(), uuid.NewString(), uuid.NewString(), uuid.NewString()
+	made := func(at time.Time, key string) *llm.Run {
+		r := run(at, alpha)
+		r.APIKeyID = key
+		return r
+	}
+	open, old := made(noon, ""), made(noon.Add(1*time.Minute), revoked)
+	young, failed := made(noon.Add(2*time.Minute), shop), made(noon.Add(3*time.Minute), shop)
+	failed.Outcome = llm.RunFailure
+	other, strange := made(noon.Add(4*time.Minute), crm), made(noon.Add(5*time.Minute), unknown)
+	repo, db := setup(t, open, old, young, failed, other, strange)
+	for _, key := range []struct {
+		id, name, prefix string
+		revoked          bool
+	}{{revoked, "shop", "a", true}, {shop, "shop", "b", false}, {crm, "crm", "c", false}} {
+		_, err := db.Exec(t.Context(), `INSERT INTO api_keys (id, name, owner, prefix, secret_hash, limits, created_at, revoked_at)
+			VALUES ($1, $2, '', $3, '', '{}', now(), CASE WHEN $4 THEN now() END)`, key.id, key.name, key.prefix, key.revoked)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, tt := range []struct {
+		name   string
+		filter runs.Filter
+		want   []*llm.Run
+	}{
+		{"no key", runs.Filter{}, []*llm.Run{strange, other, failed, young, old, open}},
+		{"id", runs.Filter{Key: shop}, []*llm.Run{failed, young}},
+		{"id of a key that is revoked", runs.Filter{Key: revoked}, []*llm.Run{old}},
+		{"id that is no key's any more", runs.Filter{Key: unknown}, []*llm.Run{strange}},
+		{"name", runs.Filter{Key: "crm"}, []*llm.Run{other}},
+		{"name that a revoked key had before", runs.Filter{Key: "shop"}, []*llm.Run{failed, young, old}},
+		{"name and outcome", runs.Filter{Key: "shop", Outcome: "failure"}, []*llm.Run{failed}},
+		{"name that no key has", runs.Filter{Key: "shop'"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			page, err := repo.List(t.Context(), tt.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(idsOf(tt.want...), ids(page)); diff != "" {
+				t.Errorf("list (-want +got):\n%s", diff)
+			}
+			page, err = repo.ListCorrelated(t.Context(), "c-1", tt.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			oldestFirst := idsOf(tt.want...)
+			slices.Reverse(oldestFirst)
+			if diff := cmp.Diff(oldestFirst, ids(page)); diff != "" {
+				t.Errorf("list of the correlation id (-want +got):\n%s", diff)
+			}
+		})
+	}
+
+	names, err := repo.KeyNames(t.Context(), []string{revoked, crm, unknown, "no id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{revoked: "shop", crm: "crm"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
 func TestACorrelationIDFindsItsOwnRunsOnly(t *testing.T) {
 	t.Parallel()
 	other := run(noon, alpha)

@@ -5,7 +5,7 @@ import "bytes"
 // span is where an event lies in the buffer.
 type span struct {
 	start, end int // the raw event; end is set once its blank line is found
-	data       struct{ start, end int }
+	name, data struct{ start, end int }
 	found      bool // there is a data line
 	several    bool // there is more than one
 }
@@ -33,6 +33,10 @@ func (p *parser) shift(by int) {
 	p.start -= by
 	p.line -= by
 	p.seen -= by
+	if p.name.end > 0 {
+		p.name.start -= by
+		p.name.end -= by
+	}
 	p.data.start -= by
 	p.data.end -= by
 }
@@ -101,10 +105,12 @@ func (p *parser) take(buf []byte, end, next int) {
 		return
 	}
 	p.hasLine = true
-	if value, ok := dataValue(line); ok {
+	if value, ok := fieldValue(line, dataField); ok {
 		p.several = p.found
 		p.found = true
 		p.data.start, p.data.end = end-len(value), end
+	} else if value, ok := fieldValue(line, eventField); ok {
+		p.name.start, p.name.end = end-len(value), end
 	}
 }
 
@@ -138,12 +144,15 @@ func lineEnd(b []byte, lone bool) (end, next int, ok bool) {
 	}
 }
 
-var dataField = []byte("data")
+var (
+	dataField  = []byte("data")
+	eventField = []byte("event")
+)
 
-// dataValue returns the value of a data line: what follows the colon, less one
-// space. Other lines report false.
-func dataValue(line []byte) ([]byte, bool) {
-	rest, ok := bytes.CutPrefix(line, dataField)
+// fieldValue returns the value of a line of that field: what follows the colon,
+// less one space. Other lines report false.
+func fieldValue(line, field []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(line, field)
 	if !ok {
 		return nil, false
 	}

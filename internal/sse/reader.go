@@ -37,6 +37,8 @@ type Event struct {
 	// Raw is the event as it came, closing blank line included. Comments
 	// before it are left out.
 	Raw []byte
+	// Name is the type that the event was given, if any.
+	Name []byte
 	// Data is the payload: the values of its data lines, joined by newlines.
 	// It is never empty: an event without data is not dispatched.
 	Data []byte
@@ -109,7 +111,7 @@ func (r *Reader) take() (span, bool) {
 }
 
 func (r *Reader) event(s span) Event {
-	return Event{Raw: r.buf[s.start:s.end], Data: r.data(s), More: r.ready}
+	return Event{Raw: r.buf[s.start:s.end], Name: r.buf[s.name.start:s.name.end], Data: r.data(s), More: r.ready}
 }
 
 // data returns the payload of an event. One data line, as nearly every event
@@ -121,7 +123,7 @@ func (r *Reader) data(s span) []byte {
 	r.joined = r.joined[:0]
 	for raw := r.buf[s.start:s.end]; len(raw) > 0; {
 		end, next, _ := lineEnd(raw, true)
-		if value, ok := dataValue(raw[:end]); ok {
+		if value, ok := fieldValue(raw[:end], dataField); ok {
 			r.joined = append(append(r.joined, value...), '\n')
 		}
 		raw = raw[next:]

@@ -91,6 +91,35 @@ func waysToRead(in string) map[string]io.Reader {
 	}
 }
 
+func TestReaderTellsAnEventsName(t *testing.T) {
+	t.Parallel()
+	const in = "data: a\n\nevent: error\ndata: b\n\nevent:x\nevent: y\r\ndata: c\r\n\r\nevents: z\ndata: d\n\nevent\ndata: e\n\nevent: lost\n\ndata: f\n\n"
+	for way, src := range waysToRead(in) {
+		got, err := named(src)
+		if err != nil {
+			t.Errorf("%s: %v", way, err)
+		}
+		if diff := cmp.Diff([]string{":a", "error:b", "y:c", ":d", ":e", ":f"}, got); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", way, diff)
+		}
+	}
+}
+
+// named returns name and payload of every event.
+func named(src io.Reader) ([]string, error) {
+	var events []string
+	for r := sse.NewReader(src); ; {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+		events = append(events, string(e.Name)+":"+string(e.Data))
+	}
+}
+
 func TestReaderHasNoLineLimit(t *testing.T) { // SSE-07
 	t.Parallel()
 	raw := "data: " + strings.Repeat("x", 200<<10) + "\n\n"
@@ -211,7 +240,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte("data: a\r\rdata: b\r\n\r\n: c\n\ndata\ndata:\n\n"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		want, wantErr := naive(string(stream))
+		want, wantNamed, wantErr := naive(string(stream))
 		for way, src := range waysToRead(string(stream)) {
 			got, err := readAll(src)
 			if !errors.Is(err, wantErr) {
@@ -220,7 +249,7 @@ func FuzzReader(f *testing.F) {
 			var data []string
 			for _, e := range got {
 				data = append(data, e.Data)
-				again, _ := naive(e.Raw)
+				again, _, _ := naive(e.Raw)
 				if diff := cmp.Diff([]string{e.Data}, again); diff != "" {
 					t.Fatalf("%s: the raw event %q reads differently (-want +got):\n%s", way, e.Raw, diff)
 				}
@@ -229,35 +258,41 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("%s: payloads (-want +got):\n%s", way, diff)
 			}
 		}
+		if gotNamed, _ := named(iotest.OneByteReader(bytes.NewReader(stream))); !cmp.Equal(wantNamed, gotNamed) {
+			t.Fatalf("names: %s", cmp.Diff(wantNamed, gotNamed))
+		}
 	})
 }
 
 // naive reads a stream by the letter of the standard, and then as Reader does
-// at its end.
-func naive(stream string) ([]string, error) {
+// at its end. It returns the payloads alone and with their names.
+func naive(stream string) (events, named []string, err error) {
 	stream = strings.TrimPrefix(stream, "\xEF\xBB\xBF")
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	lines := strings.Split(stream, "\n")
 	cut := lines[len(lines)-1] != ""
 	lines[len(lines)-1] = ""
 
-	var events, data []string
+	var data []string
+	var name string
 	for i, line := range lines {
 		field, value, _ := strings.Cut(line, ":")
 		switch {
 		case line == "" && (i < len(lines)-1 || !cut):
 			if payload := strings.Join(data, "\n"); payload != "" {
-				events = append(events, payload)
+				events, named = append(events, payload), append(named, name+":"+payload)
 			}
-			data = nil
+			data, name = nil, ""
 		case field == "data":
 			data = append(data, strings.TrimPrefix(value, " "))
+		case field == "event":
+			name = strings.TrimPrefix(value, " ")
 		}
 	}
 	if cut {
-		return events, io.ErrUnexpectedEOF
+		return events, named, io.ErrUnexpectedEOF
 	}
-	return events, nil
+	return events, named, nil
 }
 
 func BenchmarkReader(b *testing.B) {

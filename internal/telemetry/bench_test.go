@@ -19,7 +19,7 @@ func BenchmarkRecord(b *testing.B) {
 	reg := prometheus.NewRegistry()
 	known := known()
 	known.Prices = budget.NewPrices(map[llm.Target]budget.Price{
-		alpha: {Input: decimal.RequireFromString("0.40"), Output: decimal.RequireFromString("1.60")},
+		alpha: {TokenPrice: budget.TokenPrice{Input: decimal.RequireFromString("0.40"), Output: decimal.RequireFromString("1.60")}},
 	})
 	r := New(Config{Queue: 1 << 30, FlushInterval: 10 * time.Millisecond}, discard{}, NewMetrics(reg, known, quiet()), quiet())
 	r.Start()
@@ -58,3 +58,4 @@ type discard struct{ store }
 
 func (discard) InsertRuns(context.Context, []*llm.Run) error      { return nil }
 func (discard) EnsurePartitions(context.Context, time.Time) error { return nil }
+func (discard) ForgetUsageRuns(context.Context) error             { return nil }

@@ -36,6 +36,7 @@ func known() Known {
 		},
 		Direct:       true,
 		RefusalCodes: []string{"invalid_json"},
+		Limits:       []Limit{{"chat", llm.LimitCostPerDay}, {"chat", llm.LimitConcurrent}},
 	}
 }
 

@@ -25,6 +25,7 @@ type Known struct {
 	Direct         bool           // targets may be called by name, without a configuration
 	RefusalCodes   []string       // the codes that Refused is called with
 	Prices         Pricer
+	Limits         []Limit // of configurations
 }
 
 // KnownConfiguration is a name that clients call and what it leads to.
@@ -54,13 +55,17 @@ type Metrics struct {
 	fallbacks       *prometheus.CounterVec
 	tokens          *prometheus.CounterVec
 	cost            *prometheus.CounterVec
+	unpriced        *prometheus.CounterVec
 	ownCalls        *prometheus.CounterVec
 	ownCost         *prometheus.CounterVec
 	build           *prometheus.GaugeVec
 	reloads         reloads
+	keys            idempotency
+	kept            keptAnswers
 
 	fates
-	lost sync.Once // logs the first run that a panic has cost
+	denials denials
+	lost    sync.Once // logs the first run that a panic has cost
 
 	handles atomic.Pointer[handles] // replaced as a whole by Learn
 	scraped *scraped
@@ -102,17 +107,22 @@ func NewMetrics(reg prometheus.Registerer, known Known, log *slog.Logger) *Metri
 			"configuration", "provider", "model", "direction"),
 		cost: f.counter("cost_usd_total", "Cost of all attempts that have a price.",
 			"configuration", "provider", "model", "direction"),
+		unpriced: f.counter("unpriced_attempts_total", "Attempts that used something and have no price, so that no cost counts them.",
+			"configuration", "provider", "model"),
 		ownCalls: f.counter("own_calls_total", "Calls that the gateway made on its own account, which are in no other family of calls.",
 			"operation", "provider", "model", "region", "outcome"),
 		ownCost: f.counter("own_cost_usd_total", "Cost of the gateway's own calls that have a price.",
 			"operation", "provider", "model", "region"),
 		build:   f.gauge("build_info", "Always 1; the labels say what runs.", "version", "commit", "go_version"),
 		reloads: newReloads(f),
+		keys:    newIdempotency(f),
+		kept:    newKeptAnswers(f),
 		scraped: newScraped(),
 		log:     log,
 	}
 	m.scraped.alarms = m.Alarms
 	m.fates = newFates(f)
+	m.denials = newDenials(f)
 	reg.MustRegister(m.scraped)
 	m.Learn(known)
 	return m
@@ -128,6 +138,7 @@ func (m *Metrics) Learn(known Known) {
 	asked := slices.Concat(targets, known.HealthChecks)
 	m.scraped.targets.Store(&targets)
 	m.scraped.helpers.Store(&known.Helpers)
+	m.scraped.limits.Store(&known.Limits)
 	m.alarms.end(func(key alarmKey) bool {
 		return !slices.Contains(asked, key.target) || key.credential > known.Credentials[key.target.Provider]
 	})

@@ -91,6 +91,7 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`fallbacks_total{class="quota",configuration="chat",from_provider="beta",to_provider="alpha"}`,
 		`tokens_total{configuration="chat",direction="input",model="m1",provider="beta"}`,
 		`cost_usd_total{configuration="",direction="output",model="m1",provider="alpha"}`,
+		`unpriced_attempts_total{configuration="chat",model="m1",provider="alpha"}`,
 		`telemetry_rows_total{result="dropped"}`,
 		`telemetry_rows_total{result="written"}`,
 		`telemetry_dropped_rows_total{reason="queue_full"}`,
@@ -98,6 +99,8 @@ func TestEveryKnownSeriesIsThereFromTheStart(t *testing.T) {
 		`telemetry_dropped_rows_total{reason="shutdown"}`,
 		`telemetry_dropped_rows_total{reason="panic"}`,
 		`config_reloads_total{result="refused"}`,
+		`idempotency_total{result="stored"}`,
+		`idempotency_total{result="mismatch"}`,
 		`telemetry_queue_length{}`,
 		`database_degraded{}`,
 	}
@@ -175,8 +178,8 @@ func TestARunIsCountedInEveryFamilyItTouches(t *testing.T) {
 	m, reg := newMetrics(t)
 	known := known()
 	known.Prices = budget.NewPrices(map[llm.Target]budget.Price{
-		alpha: {Input: decimal.NewFromInt(1), Output: decimal.NewFromInt(5)},
-		beta:  {Input: decimal.NewFromInt(1), Output: decimal.NewFromInt(20)},
+		alpha: {TokenPrice: budget.TokenPrice{Input: decimal.NewFromInt(1), Output: decimal.NewFromInt(5)}},
+		beta:  {TokenPrice: budget.TokenPrice{Input: decimal.NewFromInt(1), Output: decimal.NewFromInt(20)}},
 	})
 	m.Learn(known)
 	before := series(t, reg)

@@ -16,7 +16,7 @@ func (m *Metrics) Record(run llm.Run) { m.observe(&run) }
 func (m *Metrics) Lost(runID uuid.UUID, panicked any, stack []byte) {
 	m.drop(dropPanic, 1)
 	m.lost.Do(func() {
-		m.log.Error("a run could not be recorded, it and further ones are counted as dropped", "run_id", runID, "panic", panicked, "stack", string(stack))
+		m.log.Error("a run could not be recorded, it and further ones are counted as dropped", "run_id", runID, "panic", llm.DescribePanic(panicked), "stack", string(stack))
 	})
 }
 
@@ -31,6 +31,7 @@ func (m *Metrics) observe(run *llm.Run) {
 	request := m.requestOf(h, run)
 	request.count.Inc()
 	request.duration.Observe(run.Latency.Seconds())
+	m.kept.observe(run)
 	if overhead, ok := h.overhead[run.Operation]; ok {
 		overhead.Observe(run.Overhead.Seconds())
 	} else {
@@ -93,6 +94,9 @@ func (m *Metrics) observeSpend(h *handles, configuration string, a *llm.Attempt)
 	}
 	s.inputTokens.Add(float64(max(0, a.Usage.Input.N)))
 	s.outputTokens.Add(float64(max(0, a.Usage.Output.N)))
+	if a.Unpriced {
+		s.unpriced.Inc()
+	}
 	if a.Cost == nil || a.Cost.IsNegative() {
 		return
 	}

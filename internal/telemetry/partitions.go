@@ -38,24 +38,26 @@ func (r *Repository) createPartitions(ctx context.Context, days []time.Time) err
 }
 
 // createMissing looks before it takes any lock, since nearly always nothing is
-// missing, and looks again when it holds the lock.
+// missing, and looks again when it holds the lock. Each day stands for itself: what
+// a slow database has made when its time is over need not be made again.
 func (r *Repository) createMissing(ctx context.Context, table string, days []time.Time) error {
 	missing, err := r.missing(ctx, r.db, table, days)
-	if err != nil || len(missing) == 0 {
+	if err != nil {
 		return err
 	}
-	return r.changePartitions(ctx, func(tx pgx.Tx) error {
-		missing, err := r.missing(ctx, tx, table, days)
+	for _, day := range missing {
+		err := r.changePartitions(ctx, func(tx pgx.Tx) error {
+			still, err := r.missing(ctx, tx, table, []time.Time{day})
+			if err != nil || len(still) == 0 {
+				return err
+			}
+			return createPartition(ctx, tx, table, day)
+		})
 		if err != nil {
 			return err
 		}
-		for _, day := range missing {
-			if err := createPartition(ctx, tx, table, day); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (r *Repository) missing(ctx context.Context, db DB, table string, days []time.Time) ([]time.Time, error) {

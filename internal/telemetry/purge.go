@@ -98,3 +98,18 @@ func (r *Repository) deleteRows(ctx context.Context, t table, olderThan time.Tim
 		}
 	}
 }
+
+// PurgeUsage deletes the sums of days that ended before a moment. Purge leaves
+// them: they outlive the rows that they are made of, since budgets need them.
+func (r *Repository) PurgeUsage(ctx context.Context, olderThan time.Time, dryRun bool) (Purged, error) {
+	purge := r.deleteRows
+	if dryRun {
+		purge = r.countTable
+	}
+	usage := r.usageTable()
+	rows, err := purge(ctx, usage, olderThan)
+	if err != nil {
+		err = fmt.Errorf("purge %s: %w", usage.name, err)
+	}
+	return Purged{Table: usage.name, Rows: rows}, err
+}

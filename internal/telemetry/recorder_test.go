@@ -28,12 +28,13 @@ type memory struct {
 	mu      sync.Mutex
 	insert  func(ctx context.Context) error // asked before every insert
 	runs    map[uuid.UUID]int
+	usage   map[uuid.UUID]int
 	events  map[uint64]int
 	batches []int
 }
 
 func newMemory(insert func(ctx context.Context) error) *memory {
-	return &memory{insert: insert, runs: map[uuid.UUID]int{}, events: map[uint64]int{}}
+	return &memory{insert: insert, runs: map[uuid.UUID]int{}, usage: map[uuid.UUID]int{}, events: map[uint64]int{}}
 }
 
 func (m *memory) InsertRuns(ctx context.Context, runs []*llm.Run) error {
@@ -61,7 +62,21 @@ func (m *memory) InsertCircuitEvents(ctx context.Context, _ string, _ uuid.UUID,
 	return nil
 }
 
+func (m *memory) InsertUsage(ctx context.Context, runs []*llm.Run) error {
+	if err := m.insert(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, run := range runs {
+		m.usage[run.RunID]++
+	}
+	return nil
+}
+
 func (m *memory) EnsurePartitions(ctx context.Context, _ time.Time) error { return m.insert(ctx) }
+
+func (m *memory) ForgetUsageRuns(context.Context) error { return nil }
 
 func (m *memory) stored() int {
 	m.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,31 +25,70 @@ type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Repository writes and purges the telemetry tables.
+// Repository writes and purges the telemetry tables, and the sums of usage that
+// come with them.
 type Repository struct {
 	db      DB
 	queries *dbgen.Queries
+
+	writer string    // who adds to usage_daily
+	boot   uuid.UUID // of that process
+	zone   *atomic.Pointer[time.Location]
 }
 
-// NewRepository returns a Repository over a migrated database.
+// NewRepository returns a Repository over a migrated database. It sums usage by
+// UTC days, under nobody's name.
 func NewRepository(db DB) *Repository {
-	return &Repository{db: db, queries: dbgen.New()}
+	r := &Repository{db: db, queries: dbgen.New(), zone: new(atomic.Pointer[time.Location])}
+	r.zone.Store(time.UTC)
+	return r
 }
 
-// InsertRuns writes runs and their attempts in one transaction, with one
-// statement per table. Rows that are there already are left alone, so a batch
-// whose answer was lost may be written again.
+// Named returns the same Repository for one process: what it adds to usage_daily
+// are rows of its own.
+func (r *Repository) Named(node string, bootID uuid.UUID) *Repository {
+	named := *r
+	named.writer, named.boot = node, bootID
+	return &named
+}
+
+// Zone is that in which the days of usage begin.
+func (r *Repository) Zone() *time.Location { return r.zone.Load() }
+
+// SetZone says in which time zone the days of usage begin.
+func (r *Repository) SetZone(zone *time.Location) { r.zone.Store(zone) }
+
+// InsertRuns writes runs, their attempts and what they used in one transaction.
+// Rows that are there already are left alone, and count no second time, so a
+// batch whose answer was lost may be written again.
 func (r *Repository) InsertRuns(ctx context.Context, runs []*llm.Run) error {
 	insert := func() error {
 		return postgres.InTx(ctx, r.db, func(tx pgx.Tx) error {
 			if _, err := r.queries.InsertRuns(ctx, tx, runColumns(runs)); err != nil {
 				return err
 			}
-			_, err := r.queries.InsertAttempts(ctx, tx, attemptColumns(runs))
-			return err
+			attempts := attemptColumns(runs)
+			r.countColumns(&attempts, runs)
+			return r.queries.InsertAttempts(ctx, tx, attempts)
 		})
 	}
 	return r.insert(ctx, "insert runs", insert, func() []time.Time { return daysOfRuns(runs) })
+}
+
+// InsertUsage writes what runs used and leaves nothing else of them but, for a
+// while, their ids. A run that was written before counts no second time.
+func (r *Repository) InsertUsage(ctx context.Context, runs []*llm.Run) error {
+	insert := func() error { return r.queries.InsertUsage(ctx, r.db, r.usageColumns(runs)) }
+	return r.insert(ctx, "insert usage", insert, func() []time.Time { return nil })
+}
+
+// ForgetUsageRuns lets go of the ids of runs that no writer can bring again. It
+// is for the writer, between two batches.
+func (r *Repository) ForgetUsageRuns(ctx context.Context) error {
+	if _, err := r.queries.DeleteUsageRuns(ctx, r.db, r.boot); err != nil {
+		return fmt.Errorf("forget runs without rows: %w", postgres.Translate(err))
+	}
+	return nil
 }
 
 // InsertCircuitEvents writes the events of one process. Rows that are there
@@ -109,7 +149,7 @@ func inUse(err error) bool { return errors.Is(err, postgres.ErrUnavailable) }
 func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 	var c dbgen.InsertRunsParams
 	for _, run := range runs {
-		t := sum(run.Attempts)
+		t := totalsOf(run)
 		c.RunID = append(c.RunID, run.RunID)
 		c.StartedAt = append(c.StartedAt, run.StartedAt)
 		c.FinishedAt = append(c.FinishedAt, run.FinishedAt)
@@ -131,6 +171,8 @@ func runColumns(runs []*llm.Run) dbgen.InsertRunsParams {
 		c.OverheadUs = append(c.OverheadUs, max(0, run.Overhead.Microseconds()))
 		c.TTFTMs = append(c.TTFTMs, millisOrNull(run.TTFT))
 		c.Streamed = append(c.Streamed, run.Streamed)
+		c.CacheHit = append(c.CacheHit, run.CacheHit)
+		c.IdempotentReplay = append(c.IdempotentReplay, run.IdempotentReplay)
 		c.Degraded = append(c.Degraded, string(run.Degraded))
 		c.Attempts = append(c.Attempts, int32(t.reached))
 		c.Fallbacks = append(c.Fallbacks, int32(fallbacks(run.Attempts)))
@@ -181,6 +223,53 @@ func attemptColumns(runs []*llm.Run) dbgen.InsertAttemptsParams {
 			c.Unpriced = append(c.Unpriced, a.Unpriced)
 		}
 	}
+	return c
+}
+
+// countColumns tells the statement that inserts attempts which of them count, and
+// where.
+func (r *Repository) countColumns(c *dbgen.InsertAttemptsParams, runs []*llm.Run) {
+	zone := r.zone.Load()
+	c.Writer, c.MaxTokens = clean(r.writer, maxName), maxUsageTokens
+	counted(runs, func(run *llm.Run, seq int, requests int32) {
+		c.CountedRunID = append(c.CountedRunID, run.RunID)
+		c.CountedSeq = append(c.CountedSeq, int32(seq))
+		c.CountedDay = append(c.CountedDay, usageDay(run, zone))
+		c.CountedAPIKeyID = append(c.CountedAPIKeyID, clean(run.APIKeyID, maxName))
+		c.CountedConfiguration = append(c.CountedConfiguration, clean(run.Configuration, maxName))
+		c.CountedRequests = append(c.CountedRequests, requests)
+		tokens, cost := unreported(&run.Attempts[seq-1])
+		c.CountedUnreportedTokens = append(c.CountedUnreportedTokens, tokens)
+		c.CountedUnreportedUSD = append(c.CountedUnreportedUSD, cost)
+	})
+}
+
+func (r *Repository) usageColumns(runs []*llm.Run) dbgen.InsertUsageParams {
+	zone := r.zone.Load()
+	c := dbgen.InsertUsageParams{Writer: clean(r.writer, maxName), BootID: r.boot}
+	counted(runs, func(run *llm.Run, seq int, requests int32) {
+		a := &run.Attempts[seq-1]
+		c.RunID = append(c.RunID, run.RunID)
+		c.Day = append(c.Day, usageDay(run, zone))
+		c.APIKeyID = append(c.APIKeyID, clean(run.APIKeyID, maxName))
+		c.Configuration = append(c.Configuration, clean(run.Configuration, maxName))
+		c.Provider = append(c.Provider, clean(a.Target.Provider, maxName))
+		c.Model = append(c.Model, clean(a.Target.Model, maxName))
+		c.Region = append(c.Region, clean(a.Target.Region, maxName))
+		c.Requests = append(c.Requests, requests)
+		c.Failures = append(c.Failures, one(a.Outcome == llm.OutcomeFailure))
+		c.InputTokens = append(c.InputTokens, usageTokens(a.Usage.Input))
+		c.CachedTokens = append(c.CachedTokens, usageTokens(a.Usage.Cached))
+		c.CacheWriteTokens = append(c.CacheWriteTokens, usageTokens(a.Usage.CacheWrite))
+		c.OutputTokens = append(c.OutputTokens, usageTokens(a.Usage.Output))
+		c.ReasoningTokens = append(c.ReasoningTokens, usageTokens(a.Usage.Reasoning))
+		c.CostUSD = append(c.CostUSD, costOrZero(a.Cost))
+		c.Unpriced = append(c.Unpriced, one(a.Unpriced))
+		c.Estimated = append(c.Estimated, one(a.Usage.Estimated))
+		tokens, cost := unreported(a)
+		c.UnreportedTokens = append(c.UnreportedTokens, tokens)
+		c.UnreportedUSD = append(c.UnreportedUSD, cost)
+	})
 	return c
 }
 
@@ -263,4 +352,17 @@ func (r *Repository) changePartitions(ctx context.Context, change func(tx pgx.Tx
 		}
 		return change(tx)
 	})
+}
+
+// usageTable is the sums of usage, whose rows go by their day.
+func (r *Repository) usageTable() table {
+	return table{
+		name: "usage_daily",
+		count: func(ctx context.Context, db DB, _, to time.Time) (int64, error) {
+			return r.queries.CountUsage(ctx, db, localDay(to, r.zone.Load()))
+		},
+		remove: func(ctx context.Context, db DB, olderThan time.Time, limit int32) (int64, error) {
+			return r.queries.DeleteUsage(ctx, db, dbgen.DeleteUsageParams{Before: localDay(olderThan, r.zone.Load()), RowLimit: limit})
+		},
+	}
 }

@@ -334,3 +334,24 @@ func TestWhatTheDatabaseWillNeverTakeIsToldFromWhatMayPass(t *testing.T) {
 		t.Errorf("a table that is not there yet: %v, want an error that may pass", err)
 	}
 }
+
+func TestARunSaysWhereItsAnswerCameFrom(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	hit, replay := answered(noon), answered(noon)
+	hit.CacheHit, hit.Attempts = true, nil
+	replay.IdempotentReplay, replay.Attempts = true, nil
+	insertRuns(t, db, hit, replay)
+	for _, tt := range []struct {
+		run  llm.Run
+		want map[string]string
+	}{
+		{hit, map[string]string{"cache_hit": "true", "idempotent_replay": "false"}},
+		{replay, map[string]string{"cache_hit": "false", "idempotent_replay": "true"}},
+	} {
+		got := row(t, db, "SELECT cache_hit, idempotent_replay FROM telemetry_runs WHERE run_id = $1", tt.run.RunID)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}

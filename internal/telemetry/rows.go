@@ -33,6 +33,16 @@ type totals struct {
 	unpriced bool            // some attempt used tokens that have no price, so cost is not all of it
 }
 
+// totalsOf are those of a run. One that was given an answer which was there already
+// has cost nothing, which is measured.
+func totalsOf(run *llm.Run) totals {
+	t := sum(run.Attempts)
+	if (run.IdempotentReplay || run.CacheHit) && t.cost.IsNegative() {
+		t.cost = decimal.Zero
+	}
+	return t
+}
+
 func sum(attempts []llm.Attempt) totals {
 	t := totals{cost: decimal.NewFromInt(notMeasured)}
 	for i := range attempts {

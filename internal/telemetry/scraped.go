@@ -16,6 +16,7 @@ type Sources struct {
 	EventsDropped    func() uint64 // events of circuits that nobody was told
 	Health           func(llm.Target) (score float64, known bool)
 	DatabaseDegraded func() bool
+	Left             func() map[Limit]float64                        // of the limits of configurations; what is not known is left out
 	Shared           func() (state breaker.SharedState, shared bool) // how replicas stand with what they share
 }
 
@@ -26,19 +27,33 @@ func (m *Metrics) ReadFrom(s Sources) { m.scraped.sources.Store(&s) }
 // readQueue says where the length of the queue is read from.
 func (m *Metrics) readQueue(length func() int) { m.scraped.queue.Store(&length) }
 
+// readSpool says where the size of the spool is read from, and what it may be.
+func (m *Metrics) readSpool(bytes func() int64, limit int64) {
+	m.scraped.spool.Store(&spoolSize{bytes, limit})
+}
+
+// spoolSize is what the spool takes on disk, and may take.
+type spoolSize struct {
+	bytes func() int64
+	limit int64
+}
+
 // scraped collects the families that are read at each scrape.
 type scraped struct {
 	targets atomic.Pointer[[]llm.Target]
 	helpers atomic.Pointer[[]llm.Target] // which have circuits, and no health
+	limits  atomic.Pointer[[]Limit]
 	sources atomic.Pointer[Sources]
 	queue   atomic.Pointer[func() int]
+	spool   atomic.Pointer[spoolSize]
 	alarms  func() []Alarm
 	totals  *circuitTotals
 
 	state, rate, slowRate, dropped *prometheus.Desc
 	health, queueLength, degraded  *prometheus.Desc
+	spoolBytes, spoolLimit         *prometheus.Desc
 	shared, steps, unknown         *prometheus.Desc
-	alarm                          *prometheus.Desc
+	alarm, left                    *prometheus.Desc
 }
 
 func newScraped() *scraped {
@@ -48,12 +63,15 @@ func newScraped() *scraped {
 	}
 	return &scraped{
 		totals:      newCircuitTotals(),
+		left:        newLimits(),
 		state:       desc("circuit_state", "0 closed, 1 open, 2 half_open; set by an operator: 3 forced_open, 4 disabled, 5 shadow.", perTarget),
 		rate:        desc("circuit_failure_rate", "Share of failures in the window of a circuit, or of those that opened it; NaN below min_calls.", perTarget),
 		slowRate:    desc("circuit_slow_call_rate", "Share of slow calls in the window of a circuit, or of those that opened it; NaN below min_calls and where slow calls open nothing.", perTarget),
 		dropped:     desc("circuit_events_dropped_total", "Events of circuits that were neither told, recorded nor counted, because too many waited.", nil),
 		health:      desc("provider_health_score", "Health of a target from 0 to 1; NaN while there is no data.", perTarget),
 		queueLength: desc("telemetry_queue_length", "Rows that wait for the database.", nil),
+		spoolBytes:  desc("telemetry_spool_bytes", "What rows take that wait on disk for the database; NaN where there is no spool.", nil),
+		spoolLimit:  desc("telemetry_spool_limit_bytes", "What they may take; NaN where there is no spool.", nil),
 		degraded:    desc("database_degraded", "1 while the database cannot be reached.", nil),
 		shared:      desc("shared_state_degraded", "1 while the cache that replicas share cannot be reached, and each decides by itself.", nil),
 		steps:       desc("shared_state_steps_total", "Steps of circuits that the shared cache was asked for; missed ones failed or took too long.", []string{"result"}),
@@ -64,7 +82,7 @@ func newScraped() *scraped {
 
 // Describe implements prometheus.Collector.
 func (s *scraped) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.dropped, s.health, s.queueLength, s.degraded, s.shared, s.steps, s.unknown, s.alarm} {
+	for _, d := range []*prometheus.Desc{s.state, s.rate, s.slowRate, s.dropped, s.health, s.queueLength, s.spoolBytes, s.spoolLimit, s.degraded, s.shared, s.steps, s.unknown, s.alarm, s.left} {
 		descs <- d
 	}
 	for _, counter := range s.totals.counters {
@@ -88,6 +106,7 @@ func (s *scraped) Collect(metrics chan<- prometheus.Metric) {
 	s.collectOwn(metrics, sources)
 	s.collectShared(metrics, sources)
 	s.collectAlarms(metrics)
+	s.collectLimits(metrics, sources)
 }
 
 // collectOwn sends what is said of the gateway itself.
@@ -102,6 +121,12 @@ func (s *scraped) collectOwn(metrics chan<- prometheus.Metric, sources Sources) 
 	if sources.DatabaseDegraded != nil && sources.DatabaseDegraded() {
 		degraded = 1
 	}
+	spooled, limit := math.NaN(), math.NaN()
+	if spool := s.spool.Load(); spool != nil {
+		spooled, limit = float64(spool.bytes()), float64(spool.limit)
+	}
+	metrics <- prometheus.MustNewConstMetric(s.spoolBytes, prometheus.GaugeValue, spooled)
+	metrics <- prometheus.MustNewConstMetric(s.spoolLimit, prometheus.GaugeValue, limit)
 	metrics <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(dropped))
 	metrics <- prometheus.MustNewConstMetric(s.queueLength, prometheus.GaugeValue, float64(waiting))
 	metrics <- prometheus.MustNewConstMetric(s.degraded, prometheus.GaugeValue, degraded)

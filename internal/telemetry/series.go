@@ -49,6 +49,7 @@ type spendKey struct{ configuration, provider, model string }
 type spendSeries struct {
 	inputTokens, outputTokens prometheus.Counter
 	inputCost, outputCost     prometheus.Counter
+	unpriced                  prometheus.Counter
 }
 
 type hopKey struct {
@@ -168,6 +169,7 @@ func (m *Metrics) spendSeries(k spendKey) spendSeries {
 		outputTokens: m.tokens.WithLabelValues(k.configuration, k.provider, k.model, "output"),
 		inputCost:    m.cost.WithLabelValues(k.configuration, k.provider, k.model, "input"),
 		outputCost:   m.cost.WithLabelValues(k.configuration, k.provider, k.model, "output"),
+		unpriced:     m.unpriced.WithLabelValues(k.configuration, k.provider, k.model),
 	}
 }
 
@@ -195,7 +197,7 @@ func (h *handles) inputShare(a *llm.Attempt) decimal.Decimal {
 func operations() []llm.Operation { return []llm.Operation{llm.OperationChat} }
 
 func runOutcomes() []llm.RunOutcome {
-	return []llm.RunOutcome{llm.RunSuccess, llm.RunFailure, llm.RunCancelled}
+	return []llm.RunOutcome{llm.RunSuccess, llm.RunFailure, llm.RunDenied, llm.RunCancelled}
 }
 
 // verdicts are a success, and each class with the outcome that it has.

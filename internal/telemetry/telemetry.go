@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/telemetry/spool"
 )
 
 // Config says how a Recorder queues and under which name it writes.
@@ -32,6 +33,16 @@ type Config struct {
 	// Node and BootID name this process in circuit_events.
 	Node   string
 	BootID uuid.UUID
+	// Written is told which runs need no more be remembered for the sake of their
+	// usage: the database has them, or never will. It is called by the writer, and
+	// by a call whose run finds no room, so it must not wait. May be nil.
+	Written func(runs []uuid.UUID)
+	// Spool keeps rows on disk that the database does not take; nil: they wait in
+	// the queue alone. The Recorder is its only user until Stop has returned.
+	Spool *spool.Spool
+	// Zone is where the days of usage begin; nil: in UTC. A row in the spool counts
+	// for the day that it was then, as others do.
+	Zone func() *time.Location
 }
 
 // store is what the Recorder needs of the database; *Repository has it. An
@@ -40,8 +51,10 @@ type Config struct {
 // once.
 type store interface {
 	InsertRuns(ctx context.Context, runs []*llm.Run) error
+	InsertUsage(ctx context.Context, runs []*llm.Run) error
 	InsertCircuitEvents(ctx context.Context, node string, bootID uuid.UUID, events []*breaker.Event) error
 	EnsurePartitions(ctx context.Context, now time.Time) error
+	ForgetUsageRuns(ctx context.Context) error
 }
 
 // Recorder takes rows from many calls at once and writes them in batches.
@@ -52,24 +65,35 @@ type Recorder struct {
 	log     *slog.Logger
 
 	runs   *queue[*llm.Run]
+	usage  *queue[*llm.Run] // of calls that leave no rows
 	events *queue[*breaker.Event]
 	wake   chan struct{} // a batch is complete before the interval is over
 
-	start, stop sync.Once
-	stopping    chan struct{} // closed by Stop: no new rows, no more waiting
-	done        chan struct{} // closed when the writer has returned
-	ctx         context.Context
-	cancel      context.CancelFunc // gives up what is not written yet
+	start, begin, stop sync.Once
+	ready              chan struct{} // closed by Start: the database may be asked
+	stopping           chan struct{} // closed by Stop: no new rows, no more waiting
+	done               chan struct{} // closed when the writer has returned
+	ctx                context.Context
+	cancel             context.CancelFunc // gives up what is not written yet
+	replays            sync.WaitGroup
+	replaying          context.Context
+	endReplay          context.CancelFunc
 
 	full atomic.Bool            // rows are being dropped for want of room
 	away atomic.Pointer[outage] // nil when the last contact with the database went well
 
-	// The writer's own.
-	partitionsDue time.Time
-	refusalLogged time.Time
+	stopped  time.Time   // when the stop began; set before stopping is closed
+	hopeless atomic.Bool // the database was asked in vain for as long as a stop hopes
+
+	trouble atomic.Pointer[outage] // of the spool, which takes no rows; nil when it has taken the last
+
+	refusalLogged atomic.Pointer[time.Time]
+	partitionsDue time.Time // the writer's own
+	unread        bool      // the spool cannot be read; the replay's own
 }
 
-// outage is a time in which the database cannot be reached.
+// outage is a time in which the database cannot be reached, or the spool takes
+// nothing.
 type outage struct {
 	since time.Time
 	err   error // of the first contact that failed
@@ -79,16 +103,29 @@ type outage struct {
 func New(cfg Config, store store, metrics *Metrics, log *slog.Logger) *Recorder {
 	wake := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())
+	replaying, endReplay := context.WithCancel(context.Background())
 	r := &Recorder{
 		cfg: cfg, store: store, metrics: metrics, log: log,
 		runs:     newQueue[*llm.Run](cfg.Queue, wake),
+		usage:    newQueue[*llm.Run](cfg.Queue, wake),
 		events:   newQueue[*breaker.Event](cfg.Queue, wake),
 		wake:     wake,
+		ready:    make(chan struct{}),
 		stopping: make(chan struct{}),
 		done:     make(chan struct{}),
 		ctx:      ctx, cancel: cancel,
+		replaying: replaying, endReplay: endReplay,
+	}
+	if r.cfg.Written == nil {
+		r.cfg.Written = func([]uuid.UUID) {}
+	}
+	if r.cfg.Zone == nil {
+		r.cfg.Zone = func() *time.Location { return time.UTC }
 	}
 	metrics.readQueue(r.Waiting)
+	if cfg.Spool != nil {
+		metrics.readSpool(cfg.Spool.Bytes, cfg.Spool.Max())
+	}
 	return r
 }
 
@@ -97,9 +134,16 @@ func New(cfg Config, store store, metrics *Metrics, log *slog.Logger) *Recorder 
 // Recorder owns run.Attempts from here on.
 func (r *Recorder) Record(run llm.Run) {
 	r.metrics.observe(&run)
-	if !r.runs.put(&run) {
-		r.drop()
+	r.keep(r.runs, &run)
+}
+
+// keep queues a run, or drops it.
+func (r *Recorder) keep(q *queue[*llm.Run], run *llm.Run) {
+	if q.put(run) {
+		return
 	}
+	r.drop()
+	r.cfg.Written([]uuid.UUID{run.RunID})
 }
 
 // Lost counts a run that a panic has kept from being recorded.
@@ -116,37 +160,73 @@ func (r *Recorder) CircuitEvent(event breaker.Event) {
 	}
 }
 
-// Waiting returns how many rows wait for the database or are being written.
-func (r *Recorder) Waiting() int { return r.runs.len() + r.events.len() }
+// Waiting returns how many rows wait for the database in memory or are being
+// written.
+func (r *Recorder) Waiting() int { return r.runs.len() + r.usage.len() + r.events.len() }
 
 // Degraded reports whether the last contact with the database failed.
 func (r *Recorder) Degraded() bool { return r.away.Load() != nil }
 
-// Start starts the writer.
+// Start begins to write: the database may be asked.
 func (r *Recorder) Start() {
-	r.start.Do(func() { go r.write() })
+	r.start.Do(func() { close(r.ready) })
+	r.run()
 }
 
-// lastChance is how long Stop hopes for a database that is away. Waiting for
-// it any longer would cost more than the rows: the supervisor's patience.
+// StartWithoutDatabase begins to put rows into the spool, until Start. Without a
+// spool rows wait in the queue.
+func (r *Recorder) StartWithoutDatabase() {
+	if r.cfg.Spool != nil {
+		r.run()
+	}
+}
+
+func (r *Recorder) run() {
+	r.begin.Do(func() {
+		go r.write()
+		if r.cfg.Spool != nil {
+			r.replays.Go(r.replay)
+		}
+	})
+}
+
+func (r *Recorder) isReady() bool {
+	select {
+	case <-r.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastChance is how long Stop hopes for a database that is away, and how long it
+// lets the spool empty into one that is there. Waiting any longer would cost more
+// than the rows: the supervisor's patience.
 const lastChance = 2 * time.Second
 
-// Stop takes no more rows, writes all that wait and ends the writer. When ctx
-// ends first, or the database stays away, what is left is dropped, and the error
+// Stop takes no more rows, writes all that wait, in the spool as well, and ends the
+// writer. When ctx ends first, or the database stays away, the rest goes to the
+// spool, for the next start. What finds no room there is dropped, and the error
 // says how many rows and why. It may be called twice.
 func (r *Recorder) Stop(ctx context.Context) error {
 	r.stop.Do(func() {
+		r.stopped = time.Now()
 		close(r.stopping)
 		r.runs.close()
+		r.usage.close()
 		r.events.close()
 	})
-	r.Start() // rows taken before Start are written, too
+	r.run() // rows taken before Start are written, too
 	r.awaitWriter(ctx)
+	r.awaitReplay(ctx)
+	if r.spooled() {
+		r.log.Warn("telemetry waits in the spool for the next start", "dir", r.cfg.Spool.Dir(), "bytes", r.cfg.Spool.Bytes())
+	}
 	return r.lost(ctx)
 }
 
 // awaitWriter returns when the writer has ended, by itself or because there is
-// no more hope for it.
+// no more hope for it. One with a spool finds that out by itself.
 func (r *Recorder) awaitWriter(ctx context.Context) {
 	look := time.NewTicker(lastChance / 2)
 	defer look.Stop()
@@ -158,7 +238,7 @@ func (r *Recorder) awaitWriter(ctx context.Context) {
 			hopeless = 2
 		case <-look.C:
 			hopeless++
-			if !r.Degraded() {
+			if !r.Degraded() || r.cfg.Spool != nil && !r.hopeless.Load() {
 				hopeless = 0
 			}
 		}
@@ -167,9 +247,26 @@ func (r *Recorder) awaitWriter(ctx context.Context) {
 	<-r.done
 }
 
+// awaitReplay returns when the replay has ended: there is nothing left to do, the
+// database does not take it, or it takes too long.
+func (r *Recorder) awaitReplay(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastChance)
+	defer cancel()
+	look := time.NewTicker(lastChance / 100)
+	defer look.Stop()
+	for r.isReady() && !r.hopeless.Load() && r.spooled() && ctx.Err() == nil {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
+	r.endReplay()
+	r.replays.Wait()
+}
+
 // lost says what a writer that has ended left behind, and why.
 func (r *Recorder) lost(ctx context.Context) error {
-	runs, events := r.runs.len(), r.events.len()
+	runs, events := r.runs.len()+r.usage.len(), r.events.len()
 	if runs+events == 0 {
 		return nil
 	}

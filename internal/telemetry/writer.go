@@ -8,12 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 const (
 	insertTimeout    = 15 * time.Second // one batch; a database that hangs is away
+	spoolTimeout     = 3 * time.Second  // the same while there is a spool, which loses nothing by it
 	firstPause       = 100 * time.Millisecond
 	longestPause     = 5 * time.Second
 	partitionsPeriod = time.Hour
@@ -45,69 +48,140 @@ func (r *Recorder) write() {
 }
 
 // finish writes the rows whose callers were still queueing them when the queue
-// closed, and counts those that it had to give up; Stop says so.
+// closed, puts into the spool what it had to give up, and counts what is lost;
+// Stop says so.
 func (r *Recorder) finish() {
 	for r.Waiting() > 0 && r.ctx.Err() == nil {
 		r.flush()
 	}
+	for r.cfg.Spool != nil && r.flushOnce() > 0 {
+	}
 	r.metrics.drop(dropShutdown, r.Waiting())
 }
 
-// flush writes what is queued, by turns a batch of runs and one of events, so
-// that neither waits for the other when rows come faster than they go.
+// flush writes what is queued.
 func (r *Recorder) flush() {
 	for r.ctx.Err() == nil {
 		r.keepPartitions()
-		n := flushBatch(r, r.runs, r.insertRuns)
-		n += flushBatch(r, r.events, func(ctx context.Context, events []*breaker.Event) error {
-			return r.store.InsertCircuitEvents(ctx, r.cfg.Node, r.cfg.BootID, events)
-		})
-		if n == 0 {
+		if r.flushOnce() == 0 {
 			return
 		}
 	}
 }
 
+// flushOnce writes a batch of each kind, so that none waits for another when rows
+// come faster than they go, and returns how many rows they had.
+func (r *Recorder) flushOnce() int {
+	return flushBatch(r, r.runs, r.runsWay()) + flushBatch(r, r.usage, r.usageWay()) + flushBatch(r, r.events, r.eventsWay())
+}
+
+// told tells who waits for it that runs are in the database, or never will be.
+func (r *Recorder) told(runs []*llm.Run) {
+	ids := make([]uuid.UUID, len(runs))
+	for i, run := range runs {
+		ids[i] = run.RunID
+	}
+	r.cfg.Written(ids)
+}
+
 // insert writes rows in one transaction.
 type insert[T any] func(ctx context.Context, rows []T) error
 
+// way is where rows of one kind go.
+type way[T any] struct {
+	insert  insert[T]
+	spool   func(rows []T) error // instead, while the database is away; nil: they wait for it
+	settled func(rows []T)       // told of rows that are in the database, or never will be
+}
+
+func (r *Recorder) runsWay() way[*llm.Run] {
+	return way[*llm.Run]{r.insertRuns, r.spoolRuns, r.told}
+}
+
+func (r *Recorder) usageWay() way[*llm.Run] {
+	return way[*llm.Run]{r.insertUsage, r.spoolUsage, r.told}
+}
+
+func (r *Recorder) eventsWay() way[*breaker.Event] { return r.eventsWayOf(r.cfg.Node, r.cfg.BootID) }
+
+// eventsWayOf is that of events which a certain process has seen.
+func (r *Recorder) eventsWayOf(node string, bootID uuid.UUID) way[*breaker.Event] {
+	insert := func(ctx context.Context, events []*breaker.Event) error {
+		return r.store.InsertCircuitEvents(ctx, node, bootID, events)
+	}
+	return way[*breaker.Event]{insert, r.spoolEvents, func([]*breaker.Event) {}}
+}
+
+// outcome is what became of rows: how many are in the database, in the spool and
+// refused, and the first refusal. Others have been given up.
+type outcome struct {
+	written, spooled, refused int
+	why                       error
+}
+
+func (o outcome) known() int { return o.written + o.spooled + o.refused }
+
+func (o outcome) and(p outcome) outcome {
+	return outcome{o.written + p.written, o.spooled + p.spooled, o.refused + p.refused, cmp.Or(o.why, p.why)}
+}
+
 // flushBatch writes one batch, if there is any, and returns how many rows it
 // had. Those that the writer had to give up keep their place in the queue.
-func flushBatch[T any](r *Recorder, q *queue[T], insert insert[T]) int {
+func flushBatch[T any](r *Recorder, q *queue[T], to way[T]) int {
 	rows := q.take()
 	if len(rows) == 0 {
 		return 0
 	}
-	written, refused, why := writeRows(r, rows, insert)
-	q.settle(written + refused)
-	r.settled(written, refused, why)
+	all := writeRows(r.ctx, r, rows, to)
+	q.settle(all.known())
+	r.settled(all)
 	return len(rows)
 }
 
-// writeRows writes a batch. One that the database refuses is halved until the
-// rows at fault stand alone, so that a bad row costs only itself. The error is
-// that of the first one.
-func writeRows[T any](r *Recorder, rows []T, insert insert[T]) (written, refused int, why error) {
-	err := r.persist(func(ctx context.Context) error { return insert(ctx, rows) })
+// writeRows writes a batch. One that is refused is halved until the rows at fault
+// stand alone, so that a bad row costs only itself.
+func writeRows[T any](ctx context.Context, r *Recorder, rows []T, to way[T]) outcome {
+	spool, patience, longest := func() error { return errNoSpool }, insertTimeout, longestPause
+	if to.spool != nil && r.cfg.Spool != nil {
+		spool, patience, longest = func() error { return to.spool(rows) }, spoolTimeout, firstPause // before memory is full
+	}
+	insert := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return to.insert(ctx, rows)
+	}
+	err := r.persist(ctx, insert, spool, longest)
 	switch {
 	case err == nil:
-		return len(rows), 0, nil
+		to.settled(rows)
+		return outcome{written: len(rows)}
+	case errors.Is(err, errSpooled):
+		return outcome{spooled: len(rows)}
 	case !errors.Is(err, errRefused):
-		return 0, 0, err
+		return outcome{}
 	case len(rows) == 1:
-		return 0, 1, err
+		to.settled(rows)
+		return outcome{refused: 1, why: err}
 	}
 	half := len(rows) / 2
-	w1, r1, err1 := writeRows(r, rows[:half], insert)
-	w2, r2, err2 := writeRows(r, rows[half:], insert)
-	return w1 + w2, r1 + r2, cmp.Or(err1, err2)
+	return writeRows(ctx, r, rows[:half], to).and(writeRows(ctx, r, rows[half:], to))
 }
 
-// insertRuns writes runs. One that stands alone and is refused is written once
+// insertRuns writes runs with their rows.
+func (r *Recorder) insertRuns(ctx context.Context, runs []*llm.Run) error {
+	return r.insertOrBare(ctx, runs, r.store.InsertRuns)
+}
+
+// insertUsage writes what runs used, and no more.
+func (r *Recorder) insertUsage(ctx context.Context, runs []*llm.Run) error {
+	return r.insertOrBare(ctx, runs, r.store.InsertUsage)
+}
+
+// insertOrBare writes runs. One that stands alone and is refused is written once
 // more without what an upstream reported of it: that a call was made, and how it
 // ended, is worth more than its tokens.
-func (r *Recorder) insertRuns(ctx context.Context, runs []*llm.Run) error {
-	err := r.store.InsertRuns(ctx, runs)
+func (r *Recorder) insertOrBare(ctx context.Context, runs []*llm.Run, insert insert[*llm.Run]) error {
+	err := insert(ctx, runs)
 	if len(runs) > 1 || !errors.Is(err, errRefused) {
 		return err
 	}
@@ -115,7 +189,7 @@ func (r *Recorder) insertRuns(ctx context.Context, runs []*llm.Run) error {
 	if !spent {
 		return err
 	}
-	if again := r.store.InsertRuns(ctx, []*llm.Run{bare}); again != nil {
+	if again := insert(ctx, []*llm.Run{bare}); again != nil {
 		return again
 	}
 	if r.refusalDue() {
@@ -140,22 +214,30 @@ func withoutSpend(run *llm.Run) (bare *llm.Run, spent bool) {
 	return &copied, spent
 }
 
-// persist repeats an insert until the database has taken or refused it, or
-// until the writer has to give up.
-func (r *Recorder) persist(insert func(context.Context) error) error {
-	for pause := firstPause; ; {
-		ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
+// persist repeats an insert until the database has taken or refused it, or the
+// spool has, or the writer has to give up; then the spool is asked once more.
+func (r *Recorder) persist(ctx context.Context, insert func(context.Context) error, spool func() error, longest time.Duration) error {
+	for pause := firstPause; ; pause = min(r.wait(ctx, pause), longest) {
+		if r.sparesDatabase() || ctx.Err() != nil {
+			if err := spool(); err == nil {
+				return errSpooled
+			} else if ctx.Err() != nil || errors.Is(err, errRefused) {
+				return err
+			}
+		}
+		if !r.isReady() && !r.isStopping() {
+			continue
+		}
+		asked, stopping := time.Now(), r.isStopping()
 		err := insert(ctx)
-		cancel()
 		if err == nil || errors.Is(err, errRefused) {
-			r.databaseIs(nil)
+			r.databaseIs(asked, nil)
 			return err
 		}
-		if r.ctx.Err() != nil {
-			return err
+		if ctx.Err() == nil {
+			r.databaseIs(asked, err)
+			r.hopeless.Store(stopping && time.Since(r.stopped) >= lastChance)
 		}
-		r.databaseIs(err)
-		pause = r.wait(pause)
 	}
 }
 
@@ -163,7 +245,7 @@ func (r *Recorder) persist(insert func(context.Context) error) error {
 // do not return in step, and returns how long the next one is. It is over when
 // the writer has to give up, and when it is told to stop: the database may be
 // back since the last try.
-func (r *Recorder) wait(pause time.Duration) time.Duration {
+func (r *Recorder) wait(ctx context.Context, pause time.Duration) time.Duration {
 	stopping := r.stopping
 	if r.isStopping() {
 		stopping = nil // no news
@@ -172,7 +254,7 @@ func (r *Recorder) wait(pause time.Duration) time.Duration {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-r.ctx.Done():
+	case <-ctx.Done():
 	case <-stopping:
 		return firstPause
 	}
@@ -182,11 +264,12 @@ func (r *Recorder) wait(pause time.Duration) time.Duration {
 // settled counts the fate of a batch. A storm of refused rows is a counter and
 // a line now and then; the queue must have emptied by half before it counts as
 // having room again, so that it does not alternate with every batch.
-func (r *Recorder) settled(written, refused int, why error) {
-	r.metrics.written.Add(float64(written))
-	r.metrics.drop(dropRefused, refused)
-	if refused > 0 && r.refusalDue() {
-		r.log.Error("the database refuses telemetry rows, they are dropped", "rows", refused, "error", why)
+func (r *Recorder) settled(o outcome) {
+	r.metrics.written.Add(float64(o.written))
+	r.metrics.spooled.Add(float64(o.spooled))
+	r.metrics.drop(dropRefused, o.refused)
+	if o.refused > 0 && r.refusalDue() {
+		r.log.Error("the database refuses telemetry rows, they are dropped", "rows", o.refused, "error", o.why)
 	}
 	if r.full.Load() && r.Waiting() <= r.cfg.Queue/2 {
 		r.full.Store(false)
@@ -196,43 +279,52 @@ func (r *Recorder) settled(written, refused int, why error) {
 
 // refusalDue reports whether a refusal is to be logged: once in a while.
 func (r *Recorder) refusalDue() bool {
-	now := time.Now()
-	if now.Sub(r.refusalLogged) < refusalLogPeriod {
+	last, now := r.refusalLogged.Load(), time.Now()
+	if last != nil && now.Sub(*last) < refusalLogPeriod {
 		return false
 	}
-	r.refusalLogged = now
-	return true
+	return r.refusalLogged.CompareAndSwap(last, &now)
 }
 
 // databaseIs notes how the last contact with the database went, and logs when
-// that has changed.
-func (r *Recorder) databaseIs(err error) {
-	was := r.away.Load()
-	switch {
-	case err == nil && was != nil:
-		r.away.Store(nil)
+// that has changed. An outage begins when the database was asked in vain, not when
+// the patience for its answer was over.
+func (r *Recorder) databaseIs(asked time.Time, err error) {
+	if err != nil {
+		if r.away.CompareAndSwap(nil, &outage{since: asked, err: err}) {
+			r.log.Warn("telemetry cannot reach the database, rows wait", "error", err, "waiting", r.Waiting())
+		}
+		return
+	}
+	was := r.away.Swap(nil)
+	if was != nil || !r.crowded(1, 2) {
+		r.trouble.Store(nil) // which whatever needs the spool next would find anew
+	}
+	if was != nil {
 		r.log.Info("telemetry reaches the database again", "away_for", time.Since(was.since), "waiting", r.Waiting())
-	case err != nil && was == nil:
-		r.away.Store(&outage{since: time.Now(), err: err})
-		r.log.Warn("telemetry cannot reach the database, rows wait in the queue", "error", err, "waiting", r.Waiting())
 	}
 }
 
-// keepPartitions makes the partitions of the coming days, at start and then
-// once a period. When that fails it is tried again soon; an insert that finds
-// its partition missing makes it, so rows do not wait for this.
+// keepPartitions makes the partitions of the coming days, at start and then once a
+// period, and lets go of what only served until now. When that fails it is tried
+// again soon; an insert that finds its partition missing makes it, so rows do not
+// wait for this. Nothing is let go of that a replay may bring again, nor is a
+// database asked that the replay asks.
 func (r *Recorder) keepPartitions() {
 	now := time.Now()
-	if now.Before(r.partitionsDue) {
+	if now.Before(r.partitionsDue) || !r.isReady() || r.Degraded() && r.spooled() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, insertTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience())
 	defer cancel()
 	err := r.store.EnsurePartitions(ctx, now)
+	if err == nil && !r.spooled() {
+		err = r.store.ForgetUsageRuns(ctx)
+	}
 	if r.ctx.Err() != nil {
 		return // given up, which says nothing about the database
 	}
-	r.databaseIs(err)
+	r.databaseIs(now, err)
 	r.partitionsDue = now.Add(partitionsPeriod)
 	if err != nil {
 		r.partitionsDue = now.Add(longestPause)

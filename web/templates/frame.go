@@ -19,10 +19,15 @@ type Assets struct {
 // navigation is every section of the interface.
 var navigation = []struct{ name, url string }{
 	{SectionOverview, "/"},
+	{SectionLimits, "/limits"},
+	{SectionUsage, "/usage"},
 }
 
 // SectionOverview is the section that says how the gateway is doing now.
 const SectionOverview = "Overview"
+
+// SectionUsage is the section that says what calls used and cost.
+const SectionUsage = "Usage"
 
 // Tone is how much something should draw the eye. It is always shown by shape
 // and word, too.

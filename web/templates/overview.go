@@ -86,6 +86,7 @@ type Run struct {
 	ID       string
 	URL      string
 	At       Moment
+	Key      string // the name of the API key, or its id; empty while none is needed
 	Asked    string // the configuration or target that the client named
 	Outcome  Mark
 	Why      string // class and reason of what went wrong

@@ -153,18 +153,23 @@ type Reader struct {
 	leave context.CancelFunc
 }
 
-// Open sends a body and returns once the answer has begun.
-func (g *Gateway) Open(t testing.TB, body string) *Reader {
+// Open sends a body with header pairs and returns once the answer has begun.
+func (g *Gateway) Open(t testing.TB, body string, headers ...string) *Reader {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
-	resp, err := send(ctx, http.MethodPost, g.URL+"/v1/chat/completions", body, nil)
+	resp, err := send(ctx, http.MethodPost, g.URL+"/v1/chat/completions", body, headers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
-	return &Reader{t: t, lines: bufio.NewScanner(resp.Body), leave: leave}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, longestLine)
+	return &Reader{t: t, lines: lines, leave: leave}
 }
+
+// longestLine is how long a line of a stream may be.
+const longestLine = 1 << 20
 
 // Until reads until a data line holds text.
 func (r *Reader) Until(text string) {

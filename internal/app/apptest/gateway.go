@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait of a test; a slow machine needs most of it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Gateway is a running gateway with a database of its own.
 type Gateway struct {
@@ -23,6 +23,8 @@ type Gateway struct {
 	AdminURL string
 	DB       *pgxpool.Pool
 	Logs     *Logs
+	// MetricsToken is what /metrics asks for, where it asks for any.
+	MetricsToken string
 
 	next    atomic.Pointer[string] // text of the configuration that a reload finds
 	reloads chan string
@@ -54,7 +56,8 @@ func StartWith(t testing.TB, text, databaseURL string) *Gateway {
 // StartUnwell is StartWith for a gateway that may end with an error.
 func StartUnwell(t testing.TB, text, databaseURL string) *Gateway {
 	t.Helper()
-	cfg := parse(t, text, databaseURL)
+	spool := t.TempDir()
+	cfg := withSpool(parse(t, text, databaseURL), spool)
 	pool, err := pgxpool.New(context.Background(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -70,9 +73,12 @@ func StartUnwell(t testing.TB, text, databaseURL string) *Gateway {
 		defer close(g.done)
 		g.err = app.Run(ctx, cfg, app.Options{
 			Version: "test", Commit: "test",
-			Log:     slog.New(slog.NewJSONHandler(g.Logs, &slog.HandlerOptions{Level: level})),
-			Level:   level,
-			Reload:  func() (*config.Config, error) { return load(*g.next.Load(), databaseURL) },
+			Log:   slog.New(slog.NewJSONHandler(g.Logs, &slog.HandlerOptions{Level: level})),
+			Level: level,
+			Reload: func() (*config.Config, error) {
+				next, err := load(*g.next.Load(), databaseURL)
+				return withSpool(next, spool), err
+			},
 			Reloads: g.reloads,
 			Listening: func(data, admin string) {
 				g.URL, g.AdminURL = "http://"+data, "http://"+admin
@@ -83,6 +89,9 @@ func StartUnwell(t testing.TB, text, databaseURL string) *Gateway {
 	t.Cleanup(func() {
 		_ = g.Stop()
 		pool.Close()
+		if t.Failed() {
+			t.Logf("warnings and errors of the gateway:\n%s", g.Logs.warnings())
+		}
 	})
 	select {
 	case <-listening:
@@ -90,6 +99,22 @@ func StartUnwell(t testing.TB, text, databaseURL string) *Gateway {
 		t.Fatalf("the gateway did not start: %v", g.err)
 	}
 	return g
+}
+
+// NoStart runs a gateway that cannot start, and returns why.
+func NoStart(t testing.TB, text, databaseURL string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return app.Run(ctx, parse(t, text, databaseURL), app.Options{Log: slog.New(slog.DiscardHandler)})
+}
+
+// withSpool gives a gateway a spool of its own where its configuration names none.
+func withSpool(cfg *config.Config, dir string) *config.Config {
+	if cfg != nil && cfg.Telemetry.SpoolDir == "" {
+		cfg.Telemetry.SpoolDir = dir
+	}
+	return cfg
 }
 
 // Terminate tells the gateway to stop, as SIGTERM does, without waiting.

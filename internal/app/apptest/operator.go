@@ -65,7 +65,11 @@ func (g *Gateway) AwaitEligible(t testing.TB, key string) {
 func (g *Gateway) Metrics(t testing.TB, prefix string) map[string]string {
 	t.Helper()
 	series := map[string]string{}
-	for line := range strings.Lines(Get(t, g.AdminURL+"/metrics").Body) {
+	page, err := Do(t.Context(), http.MethodGet, g.AdminURL+"/metrics", "", "Authorization", "Bearer "+g.MetricsToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(page.Body) {
 		line = strings.TrimSpace(line)
 		if at := strings.LastIndexByte(line, ' '); at > 0 && strings.HasPrefix(line, prefix) {
 			series[line[:at]] = line[at+1:]

@@ -153,11 +153,22 @@ func Held(release <-chan struct{}, script Script) Script {
 	}
 }
 
+// Then answers with the one script and goes on with the other, unless the gateway
+// has given up.
+func Then(first, second Script) Script {
+	return func(w http.ResponseWriter, r *http.Request, n int) {
+		if first(w, r, n); r.Context().Err() == nil {
+			second(w, r, n)
+		}
+	}
+}
+
 // When answers with the first script a request whose body holds text, and with
 // the second any other.
 func When(text string, script, otherwise Script) Script {
 	return func(w http.ResponseWriter, r *http.Request, n int) {
 		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body)) // for scripts within
 		if err == nil && strings.Contains(string(body), text) {
 			script(w, r, n)
 			return

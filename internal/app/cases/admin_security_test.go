@@ -11,9 +11,10 @@ import (
 )
 
 var adminSecurity = theme{
-	"ADM_03": callerCannotChooseTheHost,
-	"ADM_06": foreignPageChangesNothing,
-	"ADM_08": metricsAreNotOnThePublicListener,
+	"ADM_03":      callerCannotChooseTheHost,
+	"ADM_06":      foreignPageChangesNothing,
+	"ADM_viewers": viewersChangeNothingOfCallers,
+	"ADM_08":      metricsAreNotOnThePublicListener,
 }
 
 func callerCannotChooseTheHost(t *testing.T) {
@@ -73,5 +74,32 @@ func metricsAreNotOnThePublicListener(t *testing.T) {
 	equal(t, "status on the public listener", apptest.Get(t, g.URL+"/metrics").Status, http.StatusNotFound)
 	if page := apptest.Get(t, g.AdminURL+"/metrics").Body; strings.Contains(page, "acme") || strings.Contains(page, "bob") {
 		t.Errorf("metrics name a caller:\n%s", page)
+	}
+}
+
+// viewersChangeNothingOfCallers: who may only look neither mints nor ends a key,
+// and makes nobody pay for an answer again.
+func viewersChangeNothingOfCallers(t *testing.T) {
+	a := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.Start(t, apptest.OneTarget(a, authKeys, caching))
+	caller := g.MintKey(t, "shop", "")
+	viewer := bearer(g.Token(t, "vic", operators.RoleViewer))
+	cached(t, g, apptest.ChatBody, "miss", caller.Authorization()...)
+	for _, change := range []struct{ method, path, body string }{
+		{http.MethodDelete, "/api/v1/response-cache", ""},
+		{http.MethodDelete, "/api/v1/response-cache?configuration=chat", ""},
+		{http.MethodPost, "/api/v1/keys", `{"name":"till"}`},
+		{http.MethodPost, "/api/v1/keys/" + caller.ID + "/revoke", ""},
+	} {
+		answer, err := apptest.Do(t.Context(), change.method, g.AdminURL+change.path, change.body, viewer...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, change.method+" "+change.path, []any{answer.Status, answer.Error(t).Code}, []any{http.StatusForbidden, "operator_required"})
+	}
+	cached(t, g, apptest.ChatBody, "hit", caller.Authorization()...)
+	listed, err := apptest.Do(t.Context(), http.MethodGet, g.AdminURL+"/api/v1/keys", "", viewer...)
+	if err != nil || listed.Status != http.StatusOK || strings.Contains(listed.Body, "till") {
+		t.Errorf("the keys that a viewer sees: %d %s (%v)", listed.Status, listed.Body, err)
 	}
 }

@@ -241,6 +241,8 @@ func usageIsCountedWithoutTelemetry(t *testing.T) {
 	streamed(t, g.Post(t, apptest.StreamBody), circuitA)
 
 	g.AwaitMetric(t, `breakwater_tokens_total{configuration="chat",direction="input",model="m1",provider="alpha"}`, "10")
+	g.AwaitUsage(t, "configuration,provider,model", []string{"configuration", "model", "requests", "input_tokens", "output_tokens", "cost_usd"},
+		"chat m1 1 10 2 0.00002")
 	g.Runs(t, 0)
 }
 

@@ -14,6 +14,8 @@ var cost = theme{
 	"CST_06": freeIsNotUnknown,
 	"CST_07": failedAttemptAddsNoUsage,
 	"CST_08": billedFailureIsAccountedFor,
+
+	"PRICE_TIERS": tieredPriceIsThatOfTheWholePrompt,
 }
 
 // completion is a whole answer with the given choices and usage.
@@ -47,8 +49,27 @@ func cacheWritesAreBilledOnce(t *testing.T) {
 }
 
 func unknownPriceIsNotFree(t *testing.T) {
-	costs(t, "{}", `{"prompt_tokens":10,"completion_tokens":2}`,
-		apptest.Row{"input_tokens": 10, "output_tokens": 2, "cost_usd": nil, "unpriced": true})
+	a := apptest.NewUpstream(t, completion(oneChoice, `{"prompt_tokens":10,"completion_tokens":2}`))
+	g := apptest.Start(t, apptest.Configuration("", alpha(a, "models: {m1: {}}")))
+
+	equal(t, "status", g.Post(t, apptest.ChatBody).Status, 200)
+	want := apptest.Row{"input_tokens": 10, "output_tokens": 2, "cost_usd": nil, "unpriced": true}
+	rows(t, "runs", g.Runs(t, 1), want)
+	rows(t, "attempts", g.Attempts(t, 1), want)
+	g.AwaitMetric(t, `breakwater_unpriced_attempts_total{configuration="chat",model="m1",provider="alpha"}`, "1")
+}
+
+// tieredPriceIsThatOfTheWholePrompt: a prompt at the bound costs the lower price,
+// one token more costs the higher one for all of them; reasoning and sound have
+// prices of their own.
+func tieredPriceIsThatOfTheWholePrompt(t *testing.T) {
+	const prices = "{input: 5, cached_input: 0.5, output: 30, reasoning: 40, audio_input: 100, audio_output: 200, tiers: [{above: 1000, input: 10, cached_input: 1, output: 45}]}"
+	costs(t, prices, `{"prompt_tokens":1000,"completion_tokens":100,
+		"prompt_tokens_details":{"cached_tokens":200,"audio_tokens":100},"completion_tokens_details":{"reasoning_tokens":30,"audio_tokens":20}}`,
+		apptest.Row{"input_tokens": 1000, "output_tokens": 100, "reasoning_tokens": 30, "cost_usd": "0.0203"})
+	costs(t, prices, `{"prompt_tokens":1001,"completion_tokens":100,
+		"prompt_tokens_details":{"cached_tokens":200,"audio_tokens":100},"completion_tokens_details":{"reasoning_tokens":30,"audio_tokens":20}}`,
+		apptest.Row{"input_tokens": 1001, "output_tokens": 100, "cost_usd": "0.01271"})
 }
 
 func freeIsNotUnknown(t *testing.T) {
@@ -67,6 +88,8 @@ func failedAttemptAddsNoUsage(t *testing.T) {
 	rows(t, "attempts", g.Attempts(t, 2),
 		apptest.Row{"provider": "alpha", "input_tokens": nil, "output_tokens": nil, "cost_usd": nil, "unpriced": false},
 		apptest.Row{"provider": "beta", "input_tokens": 10, "output_tokens": 2, "cost_usd": "0.00002", "unpriced": false})
+	g.AwaitUsage(t, "provider", []string{"provider", "requests", "attempts", "failures", "input_tokens", "cost_usd"},
+		"alpha 0 1 1 0 0", "beta 1 1 0 10 0.00002")
 	g.AwaitMetric(t, `breakwater_requests_total{configuration="chat",operation="chat",outcome="success"}`, "1")
 }
 

@@ -68,4 +68,20 @@ func limitOfOneKeyLeavesOthersServing(t *testing.T) {
 		g.AwaitMetric(t, alarm, "1") // which the calls that others serve do not end
 		untroubled(t, g, circuitA)
 	})
+	t.Run("and_what_it_reported_is_counted", func(t *testing.T) {
+		t.Parallel()
+		const early = "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m1\",\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"completion_tokens\":0}}\n\n"
+		const refusal = "data: {\"error\":{\"message\":\"slow down\",\"code\":429,\"type\":\"rate_limit_error\"}}\n\n"
+		for body, scripts := range map[string][2]apptest.Script{
+			apptest.StreamBody: {apptest.Stream(apptest.RoleChunk, early, refusal), apptest.OKStream()},
+			apptest.ChatBody:   {apptest.JSON(200, `{"error":{"message":"no credit","code":"insufficient_quota"},"usage":{"prompt_tokens":1000,"completion_tokens":0}}`), apptest.OK()},
+		} {
+			a := apptest.NewUpstream(t, apptest.Sequence(scripts[0], scripts[1]))
+			g := apptest.Start(t, apptest.Configuration("", alpha(a, twoKeys)))
+			answer := g.Post(t, body)
+			equal(t, "status", answer.Status, 200)
+			equal(t, "calls", a.Calls(), 2)
+			rows(t, "attempts", g.AttemptsOf(t, answer), apptest.Row{"outcome": "success", "retries": 1, "input_tokens": 1010, "output_tokens": 2})
+		}
+	})
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
 var lifecycle = theme{
@@ -15,16 +17,17 @@ var lifecycle = theme{
 	"LIF_03": bufferedRecordsSurviveAGracefulStop,
 }
 
+// drainingLetsRunningStreamsFinish has a stream outlast the time in which new
+// calls are still answered.
 func drainingLetsRunningStreamsFinish(t *testing.T) {
 	parts := []any{apptest.RoleChunk}
 	for i := range 10 {
-		parts = append(parts, apptest.Chunk(fmt.Sprintf("%d ", i)), 300*time.Millisecond)
+		parts = append(parts, apptest.Chunk(fmt.Sprintf("%d ", i)), 900*time.Millisecond)
 	}
 	parts = append(parts, apptest.FinishChunk, apptest.Done)
 	a := apptest.NewUpstream(t, apptest.Stream(parts...))
 	g := apptest.Start(t, apptest.Configuration(
-		`server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0", drain_delay: 2s, drain_timeout: 10s}`,
-		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 1s, first_token: 5s, idle: 5s, total: 10s}"}))
+		`server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0", drain_delay: 5s, drain_timeout: 60s}`, alpha(a)))
 
 	streamed := make(chan apptest.Answer, 1)
 	go func() {
@@ -71,18 +74,26 @@ func drainingLetsRunningStreamsFinish(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Errorf("the gateway ended with %v", err)
 	}
-	if late := time.Since(ended); late > 5*time.Second {
+	if late := time.Since(ended); late > 20*time.Second {
 		t.Errorf("the gateway ended %s after its last call, want at once", late)
 	}
 }
 
+// bufferedRecordsSurviveAGracefulStop lets a database that is slower than a stop
+// is patient have them at the next start.
 func bufferedRecordsSurviveAGracefulStop(t *testing.T) {
-	g := apptest.Start(t, apptest.OneTarget(apptest.NewUpstream(t, apptest.OK()), "telemetry: {flush_interval: 60s}"))
+	url := postgrestest.URL(t)
+	text := apptest.OneTarget(apptest.NewUpstream(t, apptest.OK()),
+		fmt.Sprintf("telemetry: {flush_interval: 60s, spool_dir: %q}", t.TempDir()))
+	g := apptest.StartWith(t, text, url)
 	for range 20 {
 		g.Post(t, apptest.ChatBody)
 	}
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(g.Logs.String(), "telemetry waits in the spool") {
+		apptest.StartWith(t, text, url)
 	}
 	g.Runs(t, 20)
 	g.Attempts(t, 20)

@@ -99,7 +99,7 @@ func TestADecisionIsFollowedThroughTheDatabaseAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := apptest.NewUpstream(t, apptest.OK())
-			nodes := fleet(t, 2, apptest.OneTarget(a, section(t)))
+			nodes := scattered(t, 2, apptest.OneTarget(a, section(t)))
 			_, saved := steer(t, nodes[0], "open", "")
 			equal(t, "saved", saved, true)
 			within(t, "the news of the decision", followed, func() { awaitState(t, nodes[1], circuitA, "forced_open") })

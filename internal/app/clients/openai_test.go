@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,9 +85,9 @@ func TestOpenAIClientStreamsToolCalls(t *testing.T) {
 	}
 }
 
-func accumulate(t *testing.T, g *apptest.Gateway, params openai.ChatCompletionNewParams) openai.ChatCompletionAccumulator {
+func accumulate(t *testing.T, g *apptest.Gateway, params openai.ChatCompletionNewParams, opts ...option.RequestOption) openai.ChatCompletionAccumulator {
 	t.Helper()
-	stream := new(client(g)).Chat.Completions.NewStreaming(t.Context(), params)
+	stream := new(client(g, opts...)).Chat.Completions.NewStreaming(t.Context(), params)
 	var acc openai.ChatCompletionAccumulator
 	for stream.Next() {
 		if !acc.AddChunk(stream.Current()) {
@@ -238,5 +239,31 @@ func TestOpenAIClientDoesNotRetryWhenToldNotTo(t *testing.T) {
 	}
 	if len(g.Runs(t, 1)) != 1 {
 		t.Error("the client called more than once")
+	}
+}
+
+// The library sends its key as a bearer token; one that is wrong is its
+// authentication error, which it does not repeat.
+func TestOpenAIClientCallsWithAKey(t *testing.T) {
+	t.Parallel()
+	upstream := apptest.NewUpstream(t, apptest.OK())
+	g := apptest.Start(t, apptest.OneTarget(upstream, "auth: {mode: keys}"))
+	key := g.MintKeyWith(t, "shop", `"configurations":["chat"]`)
+
+	if _, err := new(client(g, option.WithAPIKey(key.Text))).Chat.Completions.New(t.Context(), question()); err != nil {
+		t.Fatal(err)
+	}
+	models, err := new(client(g, option.WithAPIKey(key.Text))).Models.List(t.Context())
+	if err != nil || len(models.Data) != 1 || models.Data[0].ID != "chat" {
+		t.Errorf("models %+v, %v, want chat alone", models, err)
+	}
+	wrong := key.Prefix + "_" + strings.Repeat("x", len(key.Text)-len(key.Prefix)-1)
+	_, err = new(client(g, option.WithAPIKey(wrong))).Chat.Completions.New(t.Context(), question())
+	var refused *openai.Error
+	if !errors.As(err, &refused) || refused.StatusCode != http.StatusUnauthorized || refused.Code != "invalid_api_key" {
+		t.Errorf("a wrong key: %v, want 401 invalid_api_key", err)
+	}
+	if upstream.Calls() != 1 {
+		t.Errorf("the upstream has %d calls, want 1", upstream.Calls())
 	}
 }

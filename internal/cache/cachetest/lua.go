@@ -61,6 +61,25 @@ return {}
 	},
 }
 
+// hashGet answers the field's value behind a =, nothing when it is absent.
+var hashGet = &cache.Script{
+	Name: "hash_get",
+	Lua: `
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if not value then
+  return {}
+end
+return {'=' .. value}
+`,
+	Go: func(tx cache.Tx, keys, args []string) ([]string, error) {
+		value, ok := tx.HashGet(keys[0], args[0])
+		if !ok {
+			return nil, nil
+		}
+		return []string{"=" + value}, nil
+	},
+}
+
 // hashAll answers fields and values in turn, the fields in order.
 var hashAll = &cache.Script{
 	Name: "hash_all",

@@ -26,11 +26,14 @@ func scripts(t *testing.T, c cache.Cache) {
 
 	h := []string{"h"}
 	wantReply(t, mustRun(t, c, hashAll, h))
+	wantReply(t, mustRun(t, c, hashGet, h, "f"))
 	wantReply(t, mustRun(t, c, hashDelete, h, "f"))
 	wantReply(t, mustRun(t, c, hashSet, h, "f", "1", long))
 	wantReply(t, mustRun(t, c, hashSet, h, "e", "2", "1"))
 	wantReply(t, mustRun(t, c, hashSet, h, "f", "3", long))
 	wantReply(t, mustRun(t, c, hashAll, h), "e", "2", "f", "3")
+	wantReply(t, mustRun(t, c, hashGet, h, "f"), "=3")
+	wantReply(t, mustRun(t, c, hashGet, h, "g"))
 	wantReply(t, mustRun(t, c, hashDelete, h, "e"))
 	wantReply(t, mustRun(t, c, hashAll, h), "f", "3")
 	wantReply(t, mustRun(t, c, hashDelete, h, "f"))

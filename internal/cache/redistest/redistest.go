@@ -96,6 +96,13 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
+// Fill makes a server that has no room for anything: it throws nothing away and
+// refuses to write.
+func (s *Server) Fill() { s.t.Helper(); s.must("CONFIG", "SET", "maxmemory", "1") }
+
+// Relieve gives it room again.
+func (s *Server) Relieve() { s.t.Helper(); s.must("CONFIG", "SET", "maxmemory", "0") }
+
 // FlushAll removes every key.
 func (s *Server) FlushAll() { s.t.Helper(); s.must("FLUSHALL") }
 

@@ -49,77 +49,142 @@ func (q *Queries) DeleteAttempts(ctx context.Context, db DBTX, arg DeleteAttempt
 	return result.RowsAffected(), nil
 }
 
-const insertAttempts = `-- name: InsertAttempts :execrows
-INSERT INTO telemetry_attempts (
-    run_id, seq, started_at, finished_at, provider, model, region,
-    outcome, failure_class, failure_reason, upstream_status,
-    latency_ms, ttft_ms, slow, retries, circuit_state, circuit_generation, probe,
+const insertAttempts = `-- name: InsertAttempts :exec
+
+WITH inserted AS (
+    INSERT INTO telemetry_attempts (
+        run_id, seq, started_at, finished_at, provider, model, region,
+        outcome, failure_class, failure_reason, upstream_status,
+        latency_ms, ttft_ms, slow, retries, circuit_state, circuit_generation, probe,
+        input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+        usage_estimated, usage_anomaly, cost_usd, unpriced
+    )
+    SELECT
+        unnest($3::uuid[]),
+        unnest($4::integer[]),
+        unnest($5::timestamptz[]),
+        unnest($6::timestamptz[]),
+        unnest($7::text[]),
+        unnest($8::text[]),
+        unnest($9::text[]),
+        unnest($10::text[]),
+        nullif(unnest($11::text[]), ''),
+        nullif(unnest($12::text[]), ''),
+        nullif(unnest($13::integer[]), 0),
+        nullif(unnest($14::bigint[]), -1),
+        nullif(unnest($15::bigint[]), -1),
+        unnest($16::boolean[]),
+        unnest($17::integer[]),
+        nullif(unnest($18::text[]), ''),
+        nullif(unnest($19::bigint[]), -1),
+        nullif(unnest($20::text[]), ''),
+        nullif(unnest($21::bigint[]), -1),
+        nullif(unnest($22::bigint[]), -1),
+        nullif(unnest($23::bigint[]), -1),
+        nullif(unnest($24::bigint[]), -1),
+        nullif(unnest($25::bigint[]), -1),
+        unnest($26::boolean[]),
+        unnest($27::boolean[]),
+        nullif(unnest($28::numeric[]), -1),
+        unnest($29::boolean[])
+    ON CONFLICT DO NOTHING
+    RETURNING run_id, seq, started_at, finished_at, provider, model, region, outcome, failure_class, failure_reason, upstream_status, latency_ms, ttft_ms, slow, retries, circuit_state, circuit_generation, probe, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, usage_estimated, usage_anomaly, cost_usd, unpriced
+), counted AS (
+    SELECT
+        unnest($30::uuid[]) AS run_id,
+        unnest($31::integer[]) AS seq,
+        unnest($32::date[]) AS day,
+        unnest($33::text[]) AS api_key_id,
+        unnest($34::text[]) AS configuration,
+        unnest($35::integer[]) AS requests,
+        unnest($36::bigint[]) AS unreported_tokens,
+        unnest($37::numeric[]) AS unreported_usd
+)
+INSERT INTO usage_daily AS u (
+    day, writer, api_key_id, configuration, provider, model, region,
+    requests, attempts, failures,
     input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
-    usage_estimated, usage_anomaly, cost_usd, unpriced
+    cost_usd, unpriced, estimated, unreported_tokens, unreported_usd
 )
 SELECT
-    unnest($1::uuid[]),
-    unnest($2::integer[]),
-    unnest($3::timestamptz[]),
-    unnest($4::timestamptz[]),
-    unnest($5::text[]),
-    unnest($6::text[]),
-    unnest($7::text[]),
-    unnest($8::text[]),
-    nullif(unnest($9::text[]), ''),
-    nullif(unnest($10::text[]), ''),
-    nullif(unnest($11::integer[]), 0),
-    nullif(unnest($12::bigint[]), -1),
-    nullif(unnest($13::bigint[]), -1),
-    unnest($14::boolean[]),
-    unnest($15::integer[]),
-    nullif(unnest($16::text[]), ''),
-    nullif(unnest($17::bigint[]), -1),
-    nullif(unnest($18::text[]), ''),
-    nullif(unnest($19::bigint[]), -1),
-    nullif(unnest($20::bigint[]), -1),
-    nullif(unnest($21::bigint[]), -1),
-    nullif(unnest($22::bigint[]), -1),
-    nullif(unnest($23::bigint[]), -1),
-    unnest($24::boolean[]),
-    unnest($25::boolean[]),
-    nullif(unnest($26::numeric[]), -1),
-    unnest($27::boolean[])
-ON CONFLICT DO NOTHING
+    c.day, $1::text, c.api_key_id, c.configuration, i.provider, i.model, i.region,
+    sum(c.requests), count(*), count(*) FILTER (WHERE i.outcome = 'failure'),
+    sum(least(coalesce(i.input_tokens, 0), $2::bigint)),
+    sum(least(coalesce(i.cached_tokens, 0), $2)),
+    sum(least(coalesce(i.cache_write_tokens, 0), $2)),
+    sum(least(coalesce(i.output_tokens, 0), $2)),
+    sum(least(coalesce(i.reasoning_tokens, 0), $2)),
+    sum(coalesce(i.cost_usd, 0)),
+    count(*) FILTER (WHERE i.unpriced), count(*) FILTER (WHERE i.usage_estimated),
+    sum(c.unreported_tokens), sum(c.unreported_usd)
+FROM counted c JOIN inserted i USING (run_id, seq)
+GROUP BY c.day, c.api_key_id, c.configuration, i.provider, i.model, i.region
+ORDER BY c.day, c.api_key_id, c.configuration, i.provider, i.model, i.region
+ON CONFLICT (day, writer, api_key_id, configuration, provider, model, region) DO UPDATE SET
+    requests = u.requests + excluded.requests,
+    attempts = u.attempts + excluded.attempts,
+    failures = u.failures + excluded.failures,
+    input_tokens = u.input_tokens + excluded.input_tokens,
+    cached_tokens = u.cached_tokens + excluded.cached_tokens,
+    cache_write_tokens = u.cache_write_tokens + excluded.cache_write_tokens,
+    output_tokens = u.output_tokens + excluded.output_tokens,
+    reasoning_tokens = u.reasoning_tokens + excluded.reasoning_tokens,
+    cost_usd = u.cost_usd + excluded.cost_usd,
+    unpriced = u.unpriced + excluded.unpriced,
+    estimated = u.estimated + excluded.estimated,
+    unreported_tokens = u.unreported_tokens + excluded.unreported_tokens,
+    unreported_usd = u.unreported_usd + excluded.unreported_usd
 `
 
 type InsertAttemptsParams struct {
-	RunID             []uuid.UUID
-	Seq               []int32
-	StartedAt         []time.Time
-	FinishedAt        []time.Time
-	Provider          []string
-	Model             []string
-	Region            []string
-	Outcome           []string
-	FailureClass      []string
-	FailureReason     []string
-	UpstreamStatus    []int32
-	LatencyMs         []int64
-	TTFTMs            []int64
-	Slow              []bool
-	Retries           []int32
-	CircuitState      []string
-	CircuitGeneration []int64
-	Probe             []string
-	InputTokens       []int64
-	CachedTokens      []int64
-	CacheWriteTokens  []int64
-	OutputTokens      []int64
-	ReasoningTokens   []int64
-	UsageEstimated    []bool
-	UsageAnomaly      []bool
-	CostUSD           []decimal.Decimal
-	Unpriced          []bool
+	Writer                  string
+	MaxTokens               int64
+	RunID                   []uuid.UUID
+	Seq                     []int32
+	StartedAt               []time.Time
+	FinishedAt              []time.Time
+	Provider                []string
+	Model                   []string
+	Region                  []string
+	Outcome                 []string
+	FailureClass            []string
+	FailureReason           []string
+	UpstreamStatus          []int32
+	LatencyMs               []int64
+	TTFTMs                  []int64
+	Slow                    []bool
+	Retries                 []int32
+	CircuitState            []string
+	CircuitGeneration       []int64
+	Probe                   []string
+	InputTokens             []int64
+	CachedTokens            []int64
+	CacheWriteTokens        []int64
+	OutputTokens            []int64
+	ReasoningTokens         []int64
+	UsageEstimated          []bool
+	UsageAnomaly            []bool
+	CostUSD                 []decimal.Decimal
+	Unpriced                []bool
+	CountedRunID            []uuid.UUID
+	CountedSeq              []int32
+	CountedDay              []time.Time
+	CountedAPIKeyID         []string
+	CountedConfiguration    []string
+	CountedRequests         []int32
+	CountedUnreportedTokens []int64
+	CountedUnreportedUSD    []decimal.Decimal
 }
 
-func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttemptsParams) (int64, error) {
-	result, err := db.Exec(ctx, insertAttempts,
+// One statement writes the attempts of a batch and adds to usage_daily what those
+// used that were not there yet, so that a batch that is written again counts
+// once. Of each attempt that counts there is told, in arrays of their own, what
+// its row does not say. Rows are touched in one order, so that writers that meet
+// wait and never block each other for good.
+func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttemptsParams) error {
+	_, err := db.Exec(ctx, insertAttempts,
+		arg.Writer,
+		arg.MaxTokens,
 		arg.RunID,
 		arg.Seq,
 		arg.StartedAt,
@@ -147,11 +212,16 @@ func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttempt
 		arg.UsageAnomaly,
 		arg.CostUSD,
 		arg.Unpriced,
+		arg.CountedRunID,
+		arg.CountedSeq,
+		arg.CountedDay,
+		arg.CountedAPIKeyID,
+		arg.CountedConfiguration,
+		arg.CountedRequests,
+		arg.CountedUnreportedTokens,
+		arg.CountedUnreportedUSD,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const listAttempts = `-- name: ListAttempts :many

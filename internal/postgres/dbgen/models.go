@@ -12,6 +12,19 @@ import (
 	"github.com/shopspring/decimal"
 )
 
+type APIKey struct {
+	ID             uuid.UUID
+	Name           string
+	Owner          string
+	Prefix         string
+	SecretHash     []byte
+	Configurations []string
+	Limits         json.RawMessage
+	CreatedAt      time.Time
+	ExpiresAt      *time.Time
+	RevokedAt      *time.Time
+}
+
 type CircuitEvent struct {
 	Node      string
 	BootID    uuid.UUID
@@ -115,4 +128,33 @@ type TelemetryRun struct {
 	UsageAnomaly     bool
 	CostUSD          *decimal.Decimal
 	Unpriced         bool
+}
+
+type UsageDaily struct {
+	Day              time.Time
+	Writer           string
+	APIKeyID         string
+	Configuration    string
+	Provider         string
+	Model            string
+	Region           string
+	Requests         int64
+	Attempts         int64
+	Failures         int64
+	InputTokens      int64
+	CachedTokens     int64
+	CacheWriteTokens int64
+	OutputTokens     int64
+	ReasoningTokens  int64
+	CostUSD          decimal.Decimal
+	Unpriced         int64
+	Estimated        int64
+	UnreportedTokens int64
+	UnreportedUSD    decimal.Decimal
+}
+
+type UsageRun struct {
+	RunID     uuid.UUID
+	Writer    uuid.UUID
+	WrittenAt time.Time
 }

@@ -103,7 +103,7 @@ INSERT INTO telemetry_runs (
     operation, dialect, configuration, requested_model,
     served_provider, served_model, served_region,
     outcome, failure_class, failure_reason, http_status,
-    latency_ms, overhead_us, ttft_ms, streamed, degraded, attempts, fallbacks,
+    latency_ms, overhead_us, ttft_ms, streamed, cache_hit, idempotent_replay, degraded, attempts, fallbacks,
     input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
     usage_estimated, usage_anomaly, cost_usd, unpriced
 )
@@ -129,18 +129,21 @@ SELECT
     unnest($19::bigint[]),
     nullif(unnest($20::bigint[]), -1),
     unnest($21::boolean[]),
-    nullif(unnest($22::text[]), ''),
-    unnest($23::integer[]),
-    unnest($24::integer[]),
-    nullif(unnest($25::bigint[]), -1),
-    nullif(unnest($26::bigint[]), -1),
+    unnest($22::boolean[]),
+    unnest($23::boolean[]),
+    nullif(unnest($24::text[]), ''),
+    unnest($25::integer[]),
+    unnest($26::integer[]),
     nullif(unnest($27::bigint[]), -1),
     nullif(unnest($28::bigint[]), -1),
     nullif(unnest($29::bigint[]), -1),
-    unnest($30::boolean[]),
-    unnest($31::boolean[]),
-    nullif(unnest($32::numeric[]), -1),
-    unnest($33::boolean[])
+    nullif(unnest($30::bigint[]), -1),
+    nullif(unnest($31::bigint[]), -1),
+    unnest($32::boolean[]),
+    unnest($33::boolean[]),
+    nullif(unnest($34::numeric[]), -1),
+    unnest($35::boolean[])
+ORDER BY 1
 ON CONFLICT DO NOTHING
 `
 
@@ -166,6 +169,8 @@ type InsertRunsParams struct {
 	OverheadUs       []int64
 	TTFTMs           []int64
 	Streamed         []bool
+	CacheHit         []bool
+	IdempotentReplay []bool
 	Degraded         []string
 	Attempts         []int32
 	Fallbacks        []int32
@@ -181,8 +186,9 @@ type InsertRunsParams struct {
 }
 
 // One statement writes a batch. A run that was written before, by a batch whose
-// answer was lost, is left as it is. The arrays have no NULL elements, so ” and
-// -1 stand for "not measured" on the way in.
+// answer was lost, is left as it is. Batches that share runs touch them in one
+// order, and so never block each other for good. The arrays have no NULL elements,
+// so ” and -1 stand for "not measured" on the way in.
 func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams) (int64, error) {
 	result, err := db.Exec(ctx, insertRuns,
 		arg.RunID,
@@ -206,6 +212,8 @@ func (q *Queries) InsertRuns(ctx context.Context, db DBTX, arg InsertRunsParams)
 		arg.OverheadUs,
 		arg.TTFTMs,
 		arg.Streamed,
+		arg.CacheHit,
+		arg.IdempotentReplay,
 		arg.Degraded,
 		arg.Attempts,
 		arg.Fallbacks,
@@ -235,12 +243,13 @@ WHERE r.correlation_id = $1
   AND ($7::text = '' OR r.outcome = $7)
   AND ($8::text = '' OR r.failure_class = $8)
   AND ($9::text = '' OR r.configuration = $9)
-  AND ($10::text = '' OR EXISTS (
+  AND ($10::text = '' OR r.api_key_id = $10 OR r.api_key_id = ANY (ARRAY(SELECT k.id::text FROM api_keys k WHERE k.name = $10)))
+  AND ($11::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
-        WHERE a.run_id = r.run_id AND a.provider = $10
+        WHERE a.run_id = r.run_id AND a.provider = $11
           AND a.started_at BETWEEN r.started_at - interval '1 hour' AND r.finished_at + interval '1 hour'))
 ORDER BY r.started_at, r.run_id
-LIMIT $11
+LIMIT $12
 `
 
 type ListCorrelatedRunsParams struct {
@@ -253,6 +262,7 @@ type ListCorrelatedRunsParams struct {
 	Outcome       string
 	FailureClass  string
 	Configuration string
+	APIKey        string
 	Provider      string
 	RowLimit      int32
 }
@@ -269,6 +279,7 @@ func (q *Queries) ListCorrelatedRuns(ctx context.Context, db DBTX, arg ListCorre
 		arg.Outcome,
 		arg.FailureClass,
 		arg.Configuration,
+		arg.APIKey,
 		arg.Provider,
 		arg.RowLimit,
 	)
@@ -407,12 +418,13 @@ WHERE r.started_at >= $1 AND r.started_at < $2
   AND ($6::text = '' OR r.outcome = $6)
   AND ($7::text = '' OR r.failure_class = $7)
   AND ($8::text = '' OR r.configuration = $8)
-  AND ($9::text = '' OR EXISTS (
+  AND ($9::text = '' OR r.api_key_id = $9 OR r.api_key_id = ANY (ARRAY(SELECT k.id::text FROM api_keys k WHERE k.name = $9)))
+  AND ($10::text = '' OR EXISTS (
         SELECT FROM telemetry_attempts a
-        WHERE a.run_id = r.run_id AND a.provider = $9
+        WHERE a.run_id = r.run_id AND a.provider = $10
           AND a.started_at BETWEEN r.started_at - interval '1 hour' AND r.finished_at + interval '1 hour'))
 ORDER BY r.started_at DESC, r.run_id DESC
-LIMIT $10
+LIMIT $11
 `
 
 type ListRunsParams struct {
@@ -424,13 +436,15 @@ type ListRunsParams struct {
 	Outcome       string
 	FailureClass  string
 	Configuration string
+	APIKey        string
 	Provider      string
 	RowLimit      int32
 }
 
 // Newest first, after a cursor; ” matches everything. A provider matches when
 // it was asked or refused at all, not only when it answered. What the gateway
-// asks on its own account is listed only where it is asked for.
+// asks on its own account is listed only where it is asked for. A key is meant by
+// its id or by its name, which keys that are revoked had before.
 func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]TelemetryRun, error) {
 	rows, err := db.Query(ctx, listRuns,
 		arg.FromAt,
@@ -441,6 +455,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 		arg.Outcome,
 		arg.FailureClass,
 		arg.Configuration,
+		arg.APIKey,
 		arg.Provider,
 		arg.RowLimit,
 	)

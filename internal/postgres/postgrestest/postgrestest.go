@@ -36,7 +36,7 @@ func New(t testing.TB) *pgxpool.Pool {
 // which is gone when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
-	return create(t, " TEMPLATE "+template)
+	return create(t, " TEMPLATE "+template+" STRATEGY file_copy") // which nothing need survive
 }
 
 // EmptyURL returns the connection string of a fresh database without any
@@ -86,16 +86,14 @@ func create(t testing.TB, clause string) string {
 func (s *server) exec(ctx context.Context, sql string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return execAt(ctx, s.url("postgres"), sql)
-}
-
-func execAt(ctx context.Context, url, sql string) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+	if s.conn == nil || s.conn.IsClosed() { // as when a test's time was over in the middle of a statement
+		conn, err := pgx.Connect(ctx, s.url("postgres"))
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		s.conn = conn
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, sql); err != nil {
+	if _, err := s.conn.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
 	return nil

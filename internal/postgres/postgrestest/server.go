@@ -25,6 +25,7 @@ const template = "template_migrated"
 type server struct {
 	private *private.Server
 	mu      sync.Mutex // held while databases are made and dropped
+	conn    *pgx.Conn  // on which they are; nil until the first
 }
 
 // shared is the one server of the test process. It is a global because the
@@ -47,7 +48,17 @@ func stop() error {
 	if shared.server == nil {
 		return nil
 	}
-	return shared.server.private.Stop(context.Background())
+	return errors.Join(shared.server.hangUp(), shared.server.private.Stop(context.Background()))
+}
+
+// hangUp ends the maintenance connection.
+func (s *server) hangUp() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil
+	}
+	return s.conn.Close(context.Background())
 }
 
 func start() (*server, error) {
@@ -59,7 +70,7 @@ func start() (*server, error) {
 	}
 	s := &server{private: p}
 	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(err, p.Stop(ctx))
+		return nil, errors.Join(err, s.hangUp(), p.Stop(ctx))
 	}
 	return s, nil
 }

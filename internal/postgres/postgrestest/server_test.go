@@ -2,6 +2,7 @@ package postgrestest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,12 +19,13 @@ func secondServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &server{private: p}
 	t.Cleanup(func() {
-		if err := p.Stop(context.Background()); err != nil {
+		if err := errors.Join(s.hangUp(), p.Stop(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})
-	return &server{private: p}
+	return s
 }
 
 func TestProcessesAtOnceHaveServersOfTheirOwn(t *testing.T) {

@@ -389,7 +389,7 @@ func awaitSession(t *testing.T, url string) {
 
 func awaitThat(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

@@ -22,7 +22,7 @@ func acquire(path string) (*lock, error) {
 		return nil, fmt.Errorf("open the private database's lock: %w: run as the user who made it, or set another database.data_dir", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the private database's lock: %w", err)
+		return nil, fmt.Errorf("open the private database's lock: %w; %s", err, otherDir)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		defer file.Close()

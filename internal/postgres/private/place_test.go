@@ -1,6 +1,7 @@
 package private
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,28 @@ func TestEverySpellingOfADataDirMeansOneServer(t *testing.T) {
 	}
 	if marks[0] != marks[1] || marks[0] != marks[2] {
 		t.Errorf("got marks %v, want one", marks)
+	}
+}
+
+func TestNoDatabaseIsMadeForThoseWhoOnlyLook(t *testing.T) {
+	t.Parallel()
+	// A first start that came no further than its lock.
+	half := filepath.Join(openDir(t), "half")
+	if err := os.MkdirAll(half, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(half, "postgres.lock"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"no directory": filepath.Join(openDir(t), "none"), "no more than a lock": half} {
+		cfg := config(dir)
+		cfg.Existing = true
+		if _, err := Use(t.Context(), cfg); !errors.Is(err, ErrNoDatabase) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: got error %v, want ErrNoDatabase with %s", name, err, dir)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
+			t.Errorf("%s: a database was made", name)
+		}
 	}
 }
 

@@ -9,7 +9,9 @@ package private
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +21,10 @@ import (
 // this data directory.
 var ErrInUse = errors.New("the private database is in use")
 
+// ErrNoDatabase is in the error of Use when nothing is to be made and there is no
+// database in the data directory.
+var ErrNoDatabase = errors.New("there is no private database")
+
 // Config says where the server lives.
 type Config struct {
 	// DataDir holds the server's files in the subdirectory postgres; it is
@@ -26,6 +32,9 @@ type Config struct {
 	// postgres, else nobody, who need not be able to walk to DataDir (on
 	// systems other than Linux they must).
 	DataDir string
+	// Existing is for those who only look at what is there: where there is no
+	// database none is made.
+	Existing bool
 	// Volatile gives up durability for speed: a crash of the machine may
 	// destroy the data. For tests.
 	Volatile bool
@@ -83,6 +92,9 @@ func start(ctx context.Context, cfg Config, p place) (*Server, error) {
 	}
 	if err := endOrphans(ctx, acc, p, cfg.Log); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(p.cluster()); cfg.Existing && errors.Is(err, fs.ErrNotExist) {
+		return nil, p.empty()
 	}
 	if err := ensureCluster(ctx, cfg, door, p); err != nil {
 		return nil, err

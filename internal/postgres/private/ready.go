@@ -31,12 +31,19 @@ func launchReady(ctx context.Context, cfg Config, d door, p place, sockets strin
 		if err == nil {
 			return s, nil
 		}
-		err = errors.Join(err, s.stop(ctx))
+		err = errors.Join(err, giveUp(ctx, s))
 		if !errors.Is(err, errLingering) || time.Since(began) > lingering {
 			return nil, err
 		}
 		<-tick.C
 	}
+}
+
+// giveUp stops a server that did not become ready, be it frozen.
+func giveUp(ctx context.Context, s *process) error {
+	ctx, cancel := context.WithTimeout(ctx, lingering)
+	defer cancel()
+	return s.stop(ctx)
 }
 
 // awaitReady returns when the server's database answers.

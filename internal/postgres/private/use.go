@@ -13,8 +13,14 @@ const patience = time.Minute
 
 // Use gives a command the server of a data directory: the one that a running
 // gateway owns, else one that it starts and that Stop ends. A gateway that is
-// just starting or stopping gets a minute to come to an end with that.
+// just starting or stopping gets a minute to come to an end with that. With
+// cfg.Existing it returns ErrNoDatabase, and leaves no trace, where there is none.
 func Use(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.Existing {
+		if err := findPlace(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	}
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(poll)

@@ -5,6 +5,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +30,23 @@ const (
 
 // Config is what a server needs.
 type Config struct {
-	BaseURL   string            // up to and with the version, as in https://host/v1
-	Keys      *provider.Keys    // nil = none is sent
-	Timeouts  llm.Timeouts      // where the call does not set its own
-	Health    string            // under BaseURL: what a health check gets
-	Transport http.RoundTripper // nil = one of provider.NewTransport
+	BaseURL  string         // up to and with the version, as in https://host/v1
+	Keys     *provider.Keys // nil = none is sent
+	Timeouts llm.Timeouts   // where the call does not set its own
+	Health   string         // under BaseURL: what a health check gets
+	// OutputField is where the server looks for the limit of an answer; empty = what
+	// its host is known for.
+	OutputField wire.OutputField
+	Transport   http.RoundTripper // nil = one of provider.NewTransport
 }
 
 // Client is one server.
 type Client struct {
 	endpoint *url.URL
 	health   *url.URL
+	// outputField is where a limit goes that the gateway adds.
+	outputField wire.OutputField
+
 	keys     *provider.Keys
 	plain    []http.Header // by key, of a request that is no stream
 	streamed []http.Header // by key
@@ -68,6 +75,9 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		endpoint: base.JoinPath("chat", "completions"),
 		health:   health,
+
+		outputField: cmp.Or(cfg.OutputField, outputFieldOf(base)),
+
 		keys:     keys,
 		upstream: provider.NewUpstream(transport, cfg.Timeouts, keys.Texts()),
 		readers:  sync.Pool{New: func() any { return sse.NewReader(nil) }},
@@ -96,6 +106,18 @@ func parseBase(text string) (*url.URL, error) {
 		base.Path = "/"
 	}
 	return base, nil
+}
+
+// outputFieldOf is where the server at an address looks for the limit of an
+// answer: OpenAI's own API and Azure's in the newer field, which some of their
+// models insist on; all others in the one that they began with.
+func outputFieldOf(base *url.URL) wire.OutputField {
+	host := strings.ToLower(base.Hostname())
+	if host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") ||
+		strings.HasSuffix(host, ".openai.azure.com") || strings.HasSuffix(host, ".cognitiveservices.azure.com") || strings.HasSuffix(host, ".services.ai.azure.com") {
+		return wire.MaxCompletionTokens
+	}
+	return wire.MaxTokens
 }
 
 // header returns all that is sent beside the body. Nothing of the client's own
@@ -147,7 +169,10 @@ func (c *Client) send(ctx context.Context, call *llm.Call, emit llm.Emit, key in
 }
 
 func (c *Client) request(call *llm.Call, key int) *http.Request {
-	body := newBody(wire.Splice(call.Body, call.Facts, call.Target.Model, call.Insert))
+	body := newBody(wire.Splice(call.Body, call.Facts, wire.Changes{
+		Model: call.Target.Model, Insert: call.Insert,
+		OutputLimit: call.OutputLimit, OutputField: c.outputField,
+	}))
 	first, _ := body.open()
 	req := &http.Request{
 		Method: http.MethodPost, URL: c.endpoint, Host: c.endpoint.Host,

@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/provider"
@@ -10,7 +11,11 @@ import (
 	wire "github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
-var errTruncated = errors.New("the stream ended without a finish reason and without " + wire.Done)
+// errorEvent is the name that some servers give an event which reports an error,
+// whatever stands in it.
+const errorEvent = "error"
+
+var errTruncated = errors.New("the stream ended without a finish reason of every choice and without " + wire.Done)
 
 // stream is one event stream on its way from the server to the client.
 type stream struct {
@@ -22,8 +27,10 @@ type stream struct {
 	chunk    wire.Chunk // of the event in hand
 	usage    llm.Usage
 	text     int
-	events   int
-	finished bool // a finish reason has come
+	after    int // of text, what came after the last report of output
+	choices  int // that were asked for
+	began    wire.Choices
+	finished wire.Choices // those whose finish reason has come
 }
 
 // relay hands the events of a response upward as they come.
@@ -35,10 +42,10 @@ func (c *Client) relay(x *provider.Exchange, call *llm.Call, emit llm.Emit) (*ll
 		c.readers.Put(reader)
 	}()
 
-	s := &stream{exchange: x, reader: reader, emit: emit, asked: call.Facts.IncludeUsage}
+	s := &stream{exchange: x, reader: reader, emit: emit, asked: call.Facts.IncludeUsage, choices: max(call.Facts.Choices, 1)}
 	failure := s.run()
 	result := x.Result()
-	result.Streamed, result.Usage, result.OutputBytes = true, s.usage, s.text
+	result.Streamed, result.Usage, result.OutputBytes, result.AfterReport = true, s.usage, s.text, s.after
 	if failure != nil {
 		return result, failure
 	}
@@ -57,13 +64,14 @@ func (s *stream) run() *llm.Failure {
 			return s.exchange.Failure(err)
 		}
 		chunk := &s.chunk
-		if err := chunk.Read(event.Data); err != nil {
+		err = chunk.Read(event.Data)
+		switch {
+		case chunk.Failed && err == nil, strings.EqualFold(string(event.Name), errorEvent):
+			return s.exchange.Refused(wire.ReadComplaint(event.Data), event.Data)
+		case err != nil:
 			return s.exchange.Unusable(llm.ClassConnection, llm.ReasonMalformed, err)
 		}
-		if chunk.Failed {
-			return s.exchange.Refused(wire.ReadComplaint(event.Data), event.Data)
-		}
-		if chunk.Kind == llm.EventTerminal && s.events == 0 {
+		if chunk.Kind == llm.EventTerminal && s.began.None() {
 			return s.empty()
 		}
 		if err := s.emit(s.event(event)); err != nil {
@@ -80,14 +88,17 @@ func (s *stream) run() *llm.Failure {
 // account of it.
 func (s *stream) event(event sse.Event) llm.Event {
 	chunk := &s.chunk
-	s.events++
-	s.text += chunk.TextBytes
-	s.finished = s.finished || chunk.Finished
+	s.text, s.after = s.text+chunk.TextBytes, s.after+chunk.TextBytes
+	s.began.AddAll(chunk.Began)
+	s.finished.AddAll(chunk.Finished)
 	if chunk.Kind == llm.EventContent {
 		s.exchange.FirstContent()
 	}
 	e := llm.Event{Raw: event.Raw, Kind: chunk.Kind, TextBytes: chunk.TextBytes, More: event.More}
 	s.usage = s.usage.Revised(chunk.Usage)
+	if chunk.Usage.Output.Known {
+		s.after = 0
+	}
 	if chunk.Usage.Known() {
 		usage := chunk.Usage // the chunk is read anew
 		e.Usage = &usage
@@ -98,24 +109,24 @@ func (s *stream) event(event sse.Event) llm.Event {
 	return e
 }
 
-// eof decides what a stream is that ended without [DONE]. With a finish reason
-// the answer is whole, and the client gets the end mark that its library waits
-// for.
+// eof decides what a stream is that ended without [DONE]. With a finish reason of
+// every choice the answer is whole, and the client gets the end mark that its
+// library waits for.
 func (s *stream) eof() *llm.Failure {
 	switch {
-	case s.finished:
+	case s.finished.Len() >= s.choices && s.finished.All(s.began):
 		if err := s.emit(llm.Event{Raw: wire.AppendDone(nil), Kind: llm.EventTerminal}); err != nil {
 			return s.exchange.Abandoned(err)
 		}
 		return nil
-	case s.events == 0:
+	case s.began.None():
 		return s.empty()
 	default:
 		return s.exchange.Unusable(llm.ClassConnection, llm.ReasonTruncated, errTruncated)
 	}
 }
 
-// empty is the failure of a stream without a single chunk, whatever its end.
+// empty is the failure of a stream without a single choice, whatever its end.
 func (s *stream) empty() *llm.Failure {
 	return s.exchange.Unusable(llm.ClassServerError, llm.ReasonEmptyBody, wire.ErrEmptyBody)
 }

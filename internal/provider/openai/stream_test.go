@@ -27,7 +27,9 @@ func stream(t *testing.T, body string, handler http.HandlerFunc) (*providertest.
 	return log, result, llm.AsFailure(err)
 }
 
-var patient = llm.Timeouts{Connect: 10 * time.Second, FirstToken: 10 * time.Second, Idle: 10 * time.Second, Total: 10 * time.Second}
+// patient is for tests of anything but time: a busy machine takes long for the
+// largest answers.
+var patient = llm.Timeouts{Connect: time.Minute, FirstToken: time.Minute, Idle: time.Minute, Total: time.Minute}
 
 func pieces(p ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { providertest.Stream(w, p...) }
@@ -172,6 +174,14 @@ func TestBrokenStreams(t *testing.T) {
 			pieces(textEvent("Hel"), `data: {"error":{"code":503,"message":"x"}}`+"\n"),
 			llm.ClassServerError, llm.ReasonUpstreamStatus, textEvent("Hel"),
 		},
+		"an event named error, nothing of it inside": {
+			pieces(textEvent("Hel"), "event: error\ndata: {\"message\":\"boom\"}\n\n", doneEvent),
+			llm.ClassServerError, llm.ReasonStreamError, textEvent("Hel"),
+		},
+		"an event named error, plain text inside": {
+			pieces("event: error\ndata: overloaded, try later\n\n"),
+			llm.ClassServerError, llm.ReasonOverloaded, "",
+		},
 		"a rate limit inside": {
 			pieces(`data: {"error":{"code":429,"message":"slow down"}}` + "\n\n"),
 			llm.ClassRateLimit, llm.ReasonRateLimited, "",
@@ -189,6 +199,25 @@ func TestBrokenStreams(t *testing.T) {
 			llm.ClassConnection, llm.ReasonMalformed, textEvent("Hel"),
 		},
 		"nothing": {pieces(), llm.ClassServerError, llm.ReasonEmptyBody, ""},
+		"only usage and the end mark": {
+			pieces(usageEvent, doneEvent), llm.ClassServerError, llm.ReasonEmptyBody, "",
+		},
+		"an error of a choice": {
+			pieces(textEvent("Hel"), `data: {"choices":[{"index":0,"delta":{},"error":{"code":502,"message":"x"},"finish_reason":"stop"}]}`+"\n\n", doneEvent),
+			llm.ClassServerError, llm.ReasonStreamError, textEvent("Hel"),
+		},
+		"an error of no known shape": {
+			pieces(textEvent("Hel"), `data: {"detail":"engine died"}`+"\n\n", doneEvent),
+			llm.ClassServerError, llm.ReasonStreamError, textEvent("Hel"),
+		},
+		"an event named Error": {
+			pieces("event: Error\ndata: {}\n\n", doneEvent),
+			llm.ClassServerError, llm.ReasonStreamError, "",
+		},
+		"the end of one choice of two": {
+			pieces(textEvent("Hel"), secondChoice, finishEvent),
+			llm.ClassConnection, llm.ReasonTruncated, textEvent("Hel") + secondChoice + finishEvent,
+		},
 		"only comments": {
 			pieces(": ping\n\n", ": ping\n\n"),
 			llm.ClassServerError, llm.ReasonEmptyBody, "",
@@ -225,6 +254,63 @@ func TestBrokenStreams(t *testing.T) {
 			}
 			if tt.want != "" || tt.reason != llm.ReasonReset { // a reset may overtake what was sent before it
 				providertest.Equal(t, "stream", tt.want, log.Raw.String())
+			}
+		})
+	}
+}
+
+const secondChoice = `data: {"id":"c1","choices":[{"index":1,"delta":{"content":"two"},"finish_reason":null}]}` + "\n\n"
+
+// Without the end mark an answer is whole when every choice that was asked for has
+// had its end.
+func TestAStreamOfSeveralChoicesEnds(t *testing.T) {
+	t.Parallel()
+	two := strings.Replace(providertest.Streamed, `"stream":true`, `"stream":true,"n":2`, 1)
+	secondEnd := `data: {"id":"c1","choices":[{"index":1,"delta":{},"finish_reason":"length"}]}` + "\n\n"
+	for name, tt := range map[string]struct {
+		body  string
+		sent  []string
+		whole bool
+	}{
+		"both":                   {two, []string{textEvent("a"), secondChoice, secondEnd, finishEvent}, true},
+		"one never began":        {two, []string{textEvent("a"), finishEvent}, false},
+		"one is cut":             {two, []string{secondChoice, textEvent("a"), finishEvent}, false},
+		"more than were asked":   {providertest.Streamed, []string{textEvent("a"), secondChoice, secondEnd, finishEvent}, true},
+		"one more, which is cut": {providertest.Streamed, []string{textEvent("a"), secondChoice, finishEvent}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, _, failure := stream(t, tt.body, pieces(tt.sent...))
+			if whole := failure == nil; whole != tt.whole || strings.HasSuffix(log.Raw.String(), doneEvent) != tt.whole {
+				t.Errorf("failure %v after %q, want a whole answer: %t", failure, log.Raw.String(), tt.whole)
+			}
+			if failure != nil && failure.Reason != llm.ReasonTruncated {
+				t.Errorf("failure %v, want %s", failure, llm.ReasonTruncated)
+			}
+		})
+	}
+}
+
+// A report counts what came before it, and no more.
+func TestTextAfterAReportIsTold(t *testing.T) {
+	t.Parallel()
+	early := `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":0}}` + "\n\n"
+	input := `data: {"choices":[],"usage":{"prompt_tokens":10}}` + "\n\n"
+	beside := `data: {"choices":[{"index":0,"delta":{"content":"abc"}}],"usage":{"prompt_tokens":10,"completion_tokens":1}}` + "\n\n"
+	for name, tt := range map[string]struct {
+		sent []string
+		want int
+	}{
+		"a report at the end":    {[]string{textEvent("abcd"), finishEvent, usageEvent, doneEvent}, 0},
+		"a report at the start":  {[]string{early, textEvent("abcd"), finishEvent, doneEvent}, 4},
+		"the same, then a cut":   {[]string{early, textEvent("abcd")}, 4},
+		"one of the input alone": {[]string{textEvent("ab"), input, textEvent("abcd"), finishEvent, doneEvent}, 6},
+		"a report beside text":   {[]string{textEvent("ab"), beside, textEvent("x")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, result, _ := stream(t, providertest.Counted, pieces(tt.sent...)); result.AfterReport != tt.want {
+				t.Errorf("%d bytes after the last report, want %d", result.AfterReport, tt.want)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/breakwater-llm/breakwater/internal/jsonscan"
@@ -22,11 +23,13 @@ type Chunk struct {
 	Kind      llm.EventKind
 	Usage     llm.Usage // as reported by this chunk; unknown when it reports none
 	TextBytes int       // text of messages, reasoning and tool calls
-	Finished  bool      // it carries a finish reason
+	Began     Choices   // of which it says anything
+	Finished  Choices   // whose finish reason it carries
 	Failed    bool      // it reports an error: see ReadComplaint
 
-	choices int
-	content bool
+	choices  bool // it has a list of choices, if an empty one
+	complain bool // it has a member that errors have
+	content  bool
 }
 
 // Read finds out what an event with the given payload says; whatever c held
@@ -43,12 +46,13 @@ func (c *Chunk) Read(data []byte) error {
 	if err := s.End(); err != nil {
 		return err
 	}
+	c.Failed = c.Failed || c.complain && !c.choices
 	switch {
 	case !c.Failed && !utf8.Valid(data):
 		return errNoText
 	case c.content:
 		c.Kind = llm.EventContent
-	case c.choices == 0 && (c.Usage.Known() || c.Usage.Anomaly):
+	case c.Began.None() && (c.Usage.Known() || c.Usage.Anomaly):
 		c.Kind = llm.EventUsage
 	}
 	return nil
@@ -71,8 +75,12 @@ func (c *Chunk) read(s *jsonscan.Scanner) {
 			readUsage(s, &c.Usage)
 		case "x_groq":
 			c.readExtension(s)
+		case "detail", "errors", "message":
+			c.complain = saysError(s) || c.complain
 		case "error":
 			c.Failed = saysError(s) || c.Failed
+		case "object", "type": // "error" where the report is not wrapped
+			c.Failed = isError(s) || c.Failed
 		default:
 			s.Skip()
 		}
@@ -83,24 +91,34 @@ func (c *Chunk) readChoices(s *jsonscan.Scanner) {
 	if !s.Array() {
 		return
 	}
+	c.choices = true
 	for s.Element() {
-		c.choices++
 		if s.Object() {
 			c.readChoice(s)
 		}
 	}
 }
 
+// readChoice reads one choice; without a number it is the first.
 func (c *Chunk) readChoice(s *jsonscan.Scanner) {
+	index, finished := 0, false
 	for s.Member() {
 		switch string(s.Name) {
+		case "index":
+			index, _ = strconv.Atoi(string(s.Value())) // what is no number is the first, too
 		case "delta":
 			c.readDelta(s)
 		case "finish_reason":
-			c.readFinish(s)
+			finished = c.readFinish(s) || finished
+		case "error":
+			c.Failed = saysError(s) || c.Failed
 		default:
 			s.Skip()
 		}
+	}
+	c.Began.Add(index)
+	if finished {
+		c.Finished.Add(index)
 	}
 }
 
@@ -152,13 +170,14 @@ func (c *Chunk) readParts(s *jsonscan.Scanner) {
 	}
 }
 
-func (c *Chunk) readFinish(s *jsonscan.Scanner) {
+// readFinish reports whether there is a finish reason.
+func (c *Chunk) readFinish(s *jsonscan.Scanner) bool {
 	if s.Kind() != jsonscan.String {
 		s.Skip()
-		return
+		return false
 	}
-	c.Finished = true
-	c.Failed = string(s.Text()) == "error" || c.Failed
+	c.Failed = isError(s) || c.Failed
+	return true
 }
 
 // readExtension reads the usage that Groq puts beside the standard fields.
@@ -175,13 +194,35 @@ func (c *Chunk) readExtension(s *jsonscan.Scanner) {
 	}
 }
 
-// saysError takes an "error" member: an object, or a text as some servers send.
-// Null and an empty text mean that there is none.
-func saysError(s *jsonscan.Scanner) bool {
-	if s.Kind() == jsonscan.String {
-		return s.TextLen() > 0
+// isError takes a member that may be the text "error".
+func isError(s *jsonscan.Scanner) bool {
+	if s.Kind() != jsonscan.String {
+		s.Skip()
+		return false
 	}
-	object := s.Kind() == jsonscan.Object
-	s.Skip()
-	return object
+	return string(s.Text()) == "error"
+}
+
+// saysError takes a member that tells of an error: an object, a text, a list, a
+// code, as servers differ. Null, false and what is empty mean that there is none.
+func saysError(s *jsonscan.Scanner) bool {
+	switch s.Kind() {
+	case jsonscan.String:
+		return s.TextLen() > 0
+	case jsonscan.Array:
+		some := false
+		for s.Array(); s.Element(); s.Skip() {
+			some = true
+		}
+		return some
+	case jsonscan.Object:
+		s.Skip()
+		return true
+	default:
+		value := string(s.Value())
+		if code, err := strconv.ParseFloat(value, 64); err == nil {
+			return code != 0
+		}
+		return value == "true"
+	}
 }

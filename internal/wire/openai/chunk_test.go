@@ -22,7 +22,7 @@ func letters(c openai.Chunk) string {
 	if c.Failed {
 		s = "!"
 	}
-	if c.Finished {
+	if !c.Finished.None() {
 		s += "."
 	}
 	return s
@@ -36,6 +36,7 @@ func TestStreamsOfRealServers(t *testing.T) {
 	detailed := func(input, cached, output, reasoning int64) llm.Usage {
 		u := usage(input, output)
 		u.Cached, u.CacheWrite, u.Reasoning = llm.Tokens(cached), llm.Tokens(0), llm.Tokens(reasoning)
+		u.AudioInput, u.AudioOutput = llm.Tokens(0), llm.Tokens(0)
 		return u
 	}
 	deepseek := usage(20, 5)
@@ -117,30 +118,43 @@ func TestReadChunk(t *testing.T) {
 		want string
 		text int
 	}{
-		"role only":               {`{"choices":[{"delta":{"role":"assistant","content":""}}]}`, "p", 0},
-		"null everywhere":         {`{"choices":[{"delta":{"content":null,"tool_calls":null,"audio":null},"finish_reason":null}],"usage":null,"error":null}`, "p", 0},
-		"reasoning":               {`{"choices":[{"delta":{"reasoning_content":"hm"}}]}`, "c", 2},
-		"reasoning, another name": {`{"choices":[{"delta":{"reasoning":"hm"}}]}`, "c", 2},
-		"refusal":                 {`{"choices":[{"delta":{"refusal":"no"}}]}`, "c", 2},
-		"tool call":               {`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}`, "c", 1},
-		"tool call without text":  {`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":""}}]}}]}`, "c", 0},
-		"no tool calls":           {`{"choices":[{"delta":{"tool_calls":[]}}]}`, "p", 0},
-		"function call":           {`{"choices":[{"delta":{"function_call":{"name":"f"}}}]}`, "c", 1},
-		"audio":                   {`{"choices":[{"delta":{"audio":{"data":"AAAA"}}}]}`, "c", 0},
-		"content in parts":        {`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`, "c", 2},
-		"content and finish":      {`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`, "c.", 1},
-		"second choice":           {`{"choices":[{"delta":{}},{"delta":{"content":"ab"}}]}`, "c", 2},
-		"usage beside content":    {`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`, "c", 1},
-		"usage on its own":        {`{"usage":{"prompt_tokens":1}}`, "u", 0},
-		"usage of Groq":           {`{"choices":[],"x_groq":{"usage":{"prompt_tokens":1}}}`, "u", 0},
-		"empty usage":             {`{"choices":[],"usage":{}}`, "p", 0},
-		"error as a text":         {`{"error":"llama runner process has terminated"}`, "!", 0},
-		"error in any bytes":      {"{\"error\":{\"message\":\"\xff\"}}", "!", 0},
-		"half a surrogate pair":   {`{"choices":[{"delta":{"content":"\ud83d"}}]}`, "c", 2},
-		"no error after all":      {`{"choices":[],"error":"","x":{"error":{}}}`, "p", 0},
-		"finished by an error":    {`{"choices":[{"delta":{},"finish_reason":"error"}]}`, "!.", 0},
-		"spaces around the end":   {" [DONE] ", "t", 0},
-		"duplicate keys":          {`{"choices":[{"delta":{"content":"a","content":"b"}}]}`, "c", 2},
+		"role only":                {`{"choices":[{"delta":{"role":"assistant","content":""}}]}`, "p", 0},
+		"null everywhere":          {`{"choices":[{"delta":{"content":null,"tool_calls":null,"audio":null},"finish_reason":null}],"usage":null,"error":null}`, "p", 0},
+		"reasoning":                {`{"choices":[{"delta":{"reasoning_content":"hm"}}]}`, "c", 2},
+		"reasoning, another name":  {`{"choices":[{"delta":{"reasoning":"hm"}}]}`, "c", 2},
+		"refusal":                  {`{"choices":[{"delta":{"refusal":"no"}}]}`, "c", 2},
+		"tool call":                {`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}`, "c", 1},
+		"tool call without text":   {`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":""}}]}}]}`, "c", 0},
+		"no tool calls":            {`{"choices":[{"delta":{"tool_calls":[]}}]}`, "p", 0},
+		"function call":            {`{"choices":[{"delta":{"function_call":{"name":"f"}}}]}`, "c", 1},
+		"audio":                    {`{"choices":[{"delta":{"audio":{"data":"AAAA"}}}]}`, "c", 0},
+		"content in parts":         {`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`, "c", 2},
+		"content and finish":       {`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`, "c.", 1},
+		"second choice":            {`{"choices":[{"delta":{}},{"delta":{"content":"ab"}}]}`, "c", 2},
+		"usage beside content":     {`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`, "c", 1},
+		"usage on its own":         {`{"usage":{"prompt_tokens":1}}`, "u", 0},
+		"usage of Groq":            {`{"choices":[],"x_groq":{"usage":{"prompt_tokens":1}}}`, "u", 0},
+		"empty usage":              {`{"choices":[],"usage":{}}`, "p", 0},
+		"error as a text":          {`{"error":"llama runner process has terminated"}`, "!", 0},
+		"error in no wrapper":      {`{"object":"error","message":"CUDA out of memory","type":"InternalServerError","param":null,"code":500}`, "!", 0},
+		"error of that type":       {`{"type":"error","code":"server_error","message":"The model failed.","param":null,"sequence_number":3}`, "!", 0},
+		"error of a choice":        {`{"choices":[{"index":0,"delta":{"content":""},"error":{"code":502,"message":"x"},"finish_reason":"stop"}]}`, "!.", 0},
+		"error as a code":          {`{"error":500}`, "!", 0},
+		"error as a flag":          {`{"error":true}`, "!", 0},
+		"error in a list":          {`{"error":[{"message":"x"}]}`, "!", 0},
+		"several errors":           {`{"errors":[{"message":"x"}]}`, "!", 0},
+		"a detail":                 {`{"detail":"Not Found"}`, "!", 0},
+		"a message without more":   {`{"message":"boom","code":500}`, "!", 0},
+		"no choices but a detail":  {`{"choices":null,"detail":[{"msg":"x"}]}`, "!", 0},
+		"no error in any shape":    {`{"error":0,"errors":[ ],"detail":"","message":null}`, "p", 0},
+		"a message beside choices": {`{"choices":[{"delta":{"content":"a"}}],"message":"warm","errors":[1]}`, "c", 1},
+		"no choice beside usage":   {`{"choices":[null],"usage":{"prompt_tokens":1}}`, "u", 0},
+		"error in any bytes":       {"{\"error\":{\"message\":\"\xff\"}}", "!", 0},
+		"half a surrogate pair":    {`{"choices":[{"delta":{"content":"\ud83d"}}]}`, "c", 2},
+		"no error after all":       {`{"choices":[],"error":"","x":{"error":{}}}`, "p", 0},
+		"finished by an error":     {`{"choices":[{"delta":{},"finish_reason":"error"}]}`, "!.", 0},
+		"spaces around the end":    {" [DONE] ", "t", 0},
+		"duplicate keys":           {`{"choices":[{"delta":{"content":"a","content":"b"}}]}`, "c", 2},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -85,11 +85,16 @@ func (c *Completion) readChoices(s *jsonscan.Scanner) {
 
 func (c *Completion) readChoice(s *jsonscan.Scanner) {
 	for s.Member() {
-		if string(s.Name) != "message" || s.Kind() != jsonscan.Object {
+		switch {
+		case string(s.Name) == "message" && s.Kind() == jsonscan.Object:
+			c.messages++
+			c.TextBytes += visible(s)
+		case string(s.Name) == "finish_reason":
+			c.Failed = isError(s) || c.Failed
+		case string(s.Name) == "error":
+			c.Failed = saysError(s) || c.Failed
+		default:
 			s.Skip()
-			continue
 		}
-		c.messages++
-		c.TextBytes += visible(s)
 	}
 }

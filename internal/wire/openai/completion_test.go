@@ -89,6 +89,7 @@ func TestReadCompletionSeesAnErrorInsteadOfAnAnswer(t *testing.T) { // BOD-03
 	for _, body := range []string{
 		`{"error":{"message":"x","code":503},"choices":null}`,
 		`{"error":"model is gone"}`,
+		`{"choices":[{"message":{"content":"The fer"},"finish_reason":"error","error":{"code":502,"message":"x"}}]}`,
 		string(read(t, "openrouter_200_error_body.json")),
 	} {
 		got, err := openai.ReadCompletion([]byte(body))

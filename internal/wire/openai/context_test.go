@@ -76,7 +76,7 @@ func inserted(t *testing.T, body []byte, model string, texts []string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Join(openai.Splice(body, facts, model, openai.Codec{}.SystemMessages(body, texts)), nil)
+	return bytes.Join(openai.Splice(body, facts, openai.Changes{Model: model, Insert: openai.Codec{}.SystemMessages(body, texts)}), nil)
 }
 
 // FuzzSystemMessages: what goes up is the request with two more messages, whose
@@ -94,7 +94,7 @@ func FuzzSystemMessages(f *testing.F) {
 			return
 		}
 		original := bytes.Clone(body)
-		spliced := bytes.Join(openai.Splice(body, facts, "gpt-x", insert), nil)
+		spliced := bytes.Join(openai.Splice(body, facts, openai.Changes{Model: "gpt-x", Insert: insert}), nil)
 		if !bytes.Equal(original, body) {
 			t.Fatal("the body itself has changed")
 		}

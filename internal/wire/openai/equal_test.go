@@ -24,6 +24,8 @@ var oddities = []string{
 	`{"ch\u006fices":[{"d\u0065lta":{"content":"\u00e4\u4f60\ud83d\ude00\ud83d\n"}}],"choices":[],"usage":{"prompt_tokens":1},"usage":{"prompt_tokens":"2"}}`,
 	`{"usage":{"prompt_tokens":10.0,"completion_tokens":-1,"prompt_cache_hit_tokens":11,"prompt_tokens_details":{"cached_tokens":1e99}},"x_groq":{"usage":{"prompt_tokens":3}}}`,
 	`{"usage":{"prompt_tokens":9223372036854775808,"completion_tokens":true,"prompt_tokens_details":[],"completion_tokens_details":{"reasoning_tokens":5}`,
+	`{"error":-0.0}`, `{"error":false,"errors":[[]],"choices":[]}`, `{"detail":[ ]}`, `{"message":{},"choices":[{"index":130,"error":true,"finish_reason":""},{"index":-1},{"index":"1"},{"index":99999999999999999999}]}`,
+	`{"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":6}}}`,
 	`{"error":{"message":"x"},"error":""}`, `{"error":"x","choices":[{"message":{"content":"a"}},{"message":[]}]}`,
 	"{\"choices\":[{\"message\":{\"content\":\"\xff\xfe\"}}],\"usage\":{\"prompt_tokens\":1}}", `{"choices":[{"message":{},"message":{"content":"a"}}],"usage":{"prompt_tokens":1},`,
 }

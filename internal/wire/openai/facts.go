@@ -11,6 +11,12 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
+// The fields in which a request limits its answer, in tokens.
+const (
+	fieldMaxTokens     = "max_tokens"
+	fieldMaxCompletion = "max_completion_tokens" // what OpenAI's own API calls it now
+)
+
 // ReadFacts finds out, in one pass and without decoding, what the gateway has
 // to know of a chat request. It returns a *RequestError for a body that is not
 // JSON, has a duplicate key, nests too deeply or holds a number that is no
@@ -28,6 +34,7 @@ func ReadFacts(body []byte) (llm.Facts, error) {
 	case !r.hasMessages:
 		return llm.Facts{}, wrong("messages", "is required")
 	}
+	r.MostOutput = max(r.MaxOutput, r.maxCompletion)
 	if r.maxCompletion > 0 {
 		r.MaxOutput = r.maxCompletion
 	}
@@ -63,12 +70,19 @@ func (r *request) readMember(s *jsonscan.Scanner) {
 		r.Stream = readFlag(s, "stream")
 	case "stream_options":
 		r.readStreamOptions(s)
-	case "max_tokens":
-		r.MaxOutput = readLimit(s, "max_tokens")
-	case "max_completion_tokens":
-		r.maxCompletion = readLimit(s, "max_completion_tokens")
+	case fieldMaxTokens:
+		r.MaxOutput, r.MaxTokensSpan = readLimit(s, fieldMaxTokens)
+	case fieldMaxCompletion:
+		r.maxCompletion, r.MaxCompletionSpan = readLimit(s, fieldMaxCompletion)
+	case "n":
+		r.Choices, _ = readLimit(s, "n")
+	case "tools", "functions", "response_format":
+		s.Kind() // goes to where the value begins
+		start := s.Offset()
+		s.Skip()
+		r.ToolBytes += s.Offset() - start
 	default:
-		refuseLookalike(s, "", "model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens")
+		refuseLookalike(s, "", "model", "messages", "stream", "stream_options", fieldMaxTokens, fieldMaxCompletion, "n")
 		s.Skip()
 	}
 }
@@ -124,9 +138,43 @@ func (r *request) readMessages(s *jsonscan.Scanner) {
 			if string(s.Name) == "content" && !next(s, jsonscan.String, jsonscan.Array, jsonscan.Null) {
 				s.Fail(wrong(fmt.Sprintf("messages[%d].content", i), "must be a string or an array"))
 			}
-			r.TextBytes += visibleMember(s)
+			r.readPart(s)
 		}
 	}
+}
+
+// readPart reads a member of a message, and the parts that a content is made of.
+func (r *request) readPart(s *jsonscan.Scanner) {
+	if string(s.Name) != "content" || s.Kind() != jsonscan.Array {
+		r.readVisible(s)
+		return
+	}
+	for s.Array(); s.Element(); {
+		if s.Kind() != jsonscan.Object {
+			r.TextBytes += visible(s)
+			continue
+		}
+		for s.Object(); s.Member(); {
+			r.readVisible(s)
+		}
+	}
+}
+
+// readVisible counts what a member gives a model to read: text, or something else.
+func (r *request) readVisible(s *jsonscan.Scanner) {
+	medium, file := isMedium(s.Name), isFile(s.Name)
+	none := s.Kind() == jsonscan.Null
+	start := s.Offset()
+	r.TextBytes += visibleMember(s)
+	switch {
+	case none || !medium && !file:
+		return
+	case medium:
+		r.Media++
+	default:
+		r.Files++
+	}
+	r.MediaBytes += s.Offset() - start
 }
 
 // next reports whether a value of one of the kinds comes next. Broken JSON
@@ -144,20 +192,32 @@ func readFlag(s *jsonscan.Scanner, param string) bool {
 	return string(s.Value()) == "true"
 }
 
-// readLimit reads a whole number of tokens. Null and the negative numbers with
-// which some servers say "no limit" count as none.
-func readLimit(s *jsonscan.Scanner, param string) int {
+// readLimit reads a whole number of tokens, or of answers, and where it stands.
+// Null and the negative numbers with which some servers say "no limit" count as
+// none.
+func readLimit(s *jsonscan.Scanner, param string) (int, llm.Span) {
 	if !next(s, jsonscan.Number, jsonscan.Null) {
 		s.Fail(wrong(param, "must be an integer"))
 	}
-	kind, raw := s.Kind(), s.Value()
+	kind, start := s.Kind(), s.Offset()
+	raw := s.Value()
+	at := llm.Span{Start: start, End: s.Offset()}
 	if kind != jsonscan.Number {
-		return 0
+		return 0, at
 	}
+	n, whole := wholeOf(raw)
+	if !whole {
+		s.Fail(wrong(param, "must be an integer"))
+	}
+	return n, at
+}
+
+// wholeOf reads a JSON number that is whole and not out of all proportion; a
+// negative one as 0.
+func wholeOf(raw []byte) (int, bool) {
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || n != math.Trunc(n) || n > math.MaxInt32 {
-		s.Fail(wrong(param, "must be an integer"))
-		return 0
+		return 0, false
 	}
-	return max(int(n), 0)
+	return int(max(n, 0)), true
 }

@@ -40,11 +40,27 @@ func TestReadFacts(t *testing.T) {
 		},
 		"nulls": {
 			body: `{"model":"m","stream":null,"stream_options":null,"max_tokens":null,"messages":[{"content":null}]}`,
-			want: llm.Facts{Model: "m", ModelSpan: llm.Span{Start: 9, End: 12}, StreamOptionsSpan: llm.Span{Start: 44, End: 48}},
+			want: llm.Facts{Model: "m", ModelSpan: llm.Span{Start: 9, End: 12}, StreamOptionsSpan: llm.Span{Start: 44, End: 48}, MaxTokensSpan: llm.Span{Start: 62, End: 66}},
 		},
 		"text of messages": {
 			body: `{"model":"m","messages":[{"role":"user","content":"hällo"},{"role":"user","content":[{"type":"text","text":"abc"},{"type":"image_url","image_url":{"url":"data:xxxx"}}]}]}`,
-			want: llm.Facts{Model: "m", TextBytes: 9, ModelSpan: llm.Span{Start: 9, End: 12}},
+			want: llm.Facts{Model: "m", TextBytes: 9, Media: 1, MediaBytes: len(`{"url":"data:xxxx"}`), ModelSpan: llm.Span{Start: 9, End: 12}},
+		},
+		"images, sounds and files": {
+			body: `{"model":"m","messages":[{"audio":{"id":"a"},"content":[{"input_audio":{"data":"xx"}},{"file":{"file_id":"f"}},{"image_url":"http://x"},{"image_url":null}]}]}`,
+			want: llm.Facts{Model: "m", Media: 3, Files: 1, MediaBytes: len(`{"id":"a"}{"data":"xx"}{"file_id":"f"}"http://x"`), ModelSpan: llm.Span{Start: 9, End: 12}},
+		},
+		"tools and the shape of the answer": {
+			body: `{"model":"m","tools":[{"type":"function"}],"messages":[], "functions": [] ,"response_format":{"type":"text"}}`,
+			want: llm.Facts{Model: "m", ToolBytes: len(`[{"type":"function"}][]{"type":"text"}`), ModelSpan: llm.Span{Start: 9, End: 12}},
+		},
+		"several answers": {
+			body: `{"model":"m","messages":[],"n":3}`,
+			want: llm.Facts{Model: "m", Choices: 3, ModelSpan: llm.Span{Start: 9, End: 12}},
+		},
+		"a number of answers of none": {
+			body: `{"model":"m","messages":[],"n":null}`,
+			want: llm.Facts{Model: "m", ModelSpan: llm.Span{Start: 9, End: 12}},
 		},
 		"text of tool calls": {
 			body: `{"model":"m","messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"tide","arguments":"{\"a\":1}"}}]}]}`,
@@ -58,21 +74,27 @@ func TestReadFacts(t *testing.T) {
 			body: `{"model":"m","messages":[{"content":"a\ud83d"},{"content":"\ude00\ude00"}]}`,
 			want: llm.Facts{Model: "m", TextBytes: 1 + 2 + 2 + 2, ModelSpan: llm.Span{Start: 9, End: 12}},
 		},
-		"output limit":      {body: `{"model":"m","messages":[],"max_tokens":12}`, want: facts(12)},
-		"the newer limit":   {body: `{"model":"m","messages":[],"max_completion_tokens":7,"max_tokens":12}`, want: facts(7)},
-		"whole float limit": {body: `{"model":"m","messages":[],"max_tokens":12.0}`, want: facts(12)},
-		"limit of none":     {body: `{"model":"m","messages":[],"max_tokens":-1}`, want: facts(0)},
+		"output limit": {body: `{"model":"m","messages":[],"max_tokens":12}`, want: limited(12, llm.Span{Start: 40, End: 42})},
+		"the newer limit": {
+			body: `{"model":"m","messages":[],"max_completion_tokens":7,"max_tokens":12}`,
+			want: llm.Facts{
+				Model: "m", MaxOutput: 7, MostOutput: 12, ModelSpan: llm.Span{Start: 9, End: 12},
+				MaxCompletionSpan: llm.Span{Start: 51, End: 52}, MaxTokensSpan: llm.Span{Start: 66, End: 68},
+			},
+		},
+		"whole float limit": {body: `{"model":"m","messages":[],"max_tokens":12.0}`, want: limited(12, llm.Span{Start: 40, End: 44})},
+		"limit of none":     {body: `{"model":"m","messages":[],"max_tokens":-1}`, want: limited(0, llm.Span{Start: 40, End: 42})},
 		"as deep as allowed": {
 			body: `{"model":"m","messages":[],"x":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}`,
-			want: facts(0),
+			want: plainFacts(),
 		},
 		"numbers as large as allowed": {
 			body: `{"model":"m","messages":[],"x":[1.7e308,-1E-400,` + strings.Repeat("9", 308) + `,0.` + strings.Repeat("3", 390) + `]}`,
-			want: facts(0),
+			want: plainFacts(),
 		},
 		"large numbers in text": {
 			body: `{"model":"m","messages":[],"x":"1e999 \"1e999"}`,
-			want: facts(0),
+			want: plainFacts(),
 		},
 		"brackets in text": {
 			body: `{"model":"m","messages":[{"content":"` + strings.Repeat(`{[\"`, 200) + `"}]}`,
@@ -93,47 +115,54 @@ func TestReadFacts(t *testing.T) {
 	}
 }
 
-func facts(maxOutput int) llm.Facts {
-	return llm.Facts{Model: "m", MaxOutput: maxOutput, ModelSpan: llm.Span{Start: 9, End: 12}}
+func plainFacts() llm.Facts { return llm.Facts{Model: "m", ModelSpan: llm.Span{Start: 9, End: 12}} }
+
+// limited are the facts of a request with max_tokens.
+func limited(maxOutput int, at llm.Span) llm.Facts {
+	f := plainFacts()
+	f.MaxOutput, f.MostOutput, f.MaxTokensSpan = maxOutput, maxOutput, at
+	return f
 }
 
 func TestReadFactsRefuses(t *testing.T) {
 	t.Parallel()
 	nested := strings.Repeat("[", 128) + strings.Repeat("]", 128)
 	tests := map[string]struct{ body, code, param string }{
-		"nothing":               {"", openai.CodeInvalidJSON, ""},
-		"no JSON":               {`{"model": "m1", messages: [`, openai.CodeInvalidJSON, ""}, // FAL-09
-		"cut JSON":              {`{"model":"m","messages":[{"content":"a`, openai.CodeInvalidJSON, ""},
-		"cut after a name":      {`{"model"`, openai.CodeInvalidJSON, ""},
-		"something after":       {`{"model":"m","messages":[]} x`, openai.CodeInvalidJSON, ""},
-		"a duplicate key":       {`{"model":"m","messages":[],"model":"n"}`, openai.CodeInvalidJSON, "model"},
-		"an escaped duplicate":  {`{"model":"m","messages":[],"mod\u0065l":"n"}`, openai.CodeInvalidJSON, "model"},
-		"a duplicate deep down": {`{"model":"m","messages":[{"content":"a","content":"b"}]}`, openai.CodeInvalidJSON, "messages.0.content"},
-		"a duplicate elsewhere": {`{"model":"m","messages":[],"x":{"y":1,"y":2}}`, openai.CodeInvalidJSON, "x.y"},
-		"deep nesting":          {`{"model":"m","messages":[],"x":` + nested + `}`, openai.CodeInvalidJSON, ""},
-		"a number too large":    {`{"model":"m","messages":[],"x":[1,-1e309]}`, openai.CodeInvalidJSON, ""},
-		"a number too long":     {`{"model":"m","messages":[],"x":1` + strings.Repeat("0", 400) + `}`, openai.CodeInvalidJSON, ""},
-		"no number":             {`{"model":"m","messages":[],"x":1e}`, openai.CodeInvalidJSON, ""},
-		"invalid UTF-8":         {"{\"model\":\"m\",\"messages\":[],\"x\":\"\xff\"}", openai.CodeInvalidJSON, ""},
-		"half a surrogate pair": {`{"model":"m","messages":[],"\ud800":"x"}`, openai.CodeInvalidJSON, ""},
-		"a duplicate behind it": {`{"model":"m","messages":[],"x":"\ud800","y":1,"y":2}`, openai.CodeInvalidJSON, "y"},
-		"an array":              {`[]`, openai.CodeInvalidValue, ""},
-		"no model":              {`{"messages":[]}`, openai.CodeInvalidValue, "model"},
-		"model a number":        {`{"model":1,"messages":[]}`, openai.CodeInvalidValue, "model"},
-		"model empty":           {`{"model":"","messages":[]}`, openai.CodeInvalidValue, "model"},
-		"no messages":           {`{"model":"m"}`, openai.CodeInvalidValue, "messages"},
-		"messages a string":     {`{"model":"m","messages":"hi"}`, openai.CodeInvalidValue, "messages"},
-		"message a string":      {`{"model":"m","messages":[{},"hi"]}`, openai.CodeInvalidValue, "messages[1]"},
-		"content a number":      {`{"model":"m","messages":[{"content":1}]}`, openai.CodeInvalidValue, "messages[0].content"},
-		"stream a string":       {`{"model":"m","messages":[],"stream":"yes"}`, openai.CodeInvalidValue, "stream"},
-		"options a list":        {`{"model":"m","messages":[],"stream_options":[]}`, openai.CodeInvalidValue, "stream_options"},
-		"include_usage a word":  {`{"model":"m","messages":[],"stream_options":{"include_usage":"x"}}`, openai.CodeInvalidValue, "stream_options.include_usage"},
-		"a second model":        {`{"model":"m","messages":[],"Model":"n"}`, openai.CodeInvalidValue, "Model"},
-		"a second usage":        {`{"model":"m","messages":[],"stream_options":{"Include_usage":true}}`, openai.CodeInvalidValue, "stream_options.Include_usage"},
-		"a second stream":       {`{"model":"m","messages":[],"\u017ftream":true}`, openai.CodeInvalidValue, "\u017ftream"},
-		"limit a string":        {`{"model":"m","messages":[],"max_tokens":"9"}`, openai.CodeInvalidValue, "max_tokens"},
-		"limit a fraction":      {`{"model":"m","messages":[],"max_tokens":1.5}`, openai.CodeInvalidValue, "max_tokens"},
-		"limit out of reach":    {`{"model":"m","messages":[],"max_completion_tokens":1e300}`, openai.CodeInvalidValue, "max_completion_tokens"},
+		"nothing":                 {"", openai.CodeInvalidJSON, ""},
+		"no JSON":                 {`{"model": "m1", messages: [`, openai.CodeInvalidJSON, ""}, // FAL-09
+		"cut JSON":                {`{"model":"m","messages":[{"content":"a`, openai.CodeInvalidJSON, ""},
+		"cut after a name":        {`{"model"`, openai.CodeInvalidJSON, ""},
+		"something after":         {`{"model":"m","messages":[]} x`, openai.CodeInvalidJSON, ""},
+		"a duplicate key":         {`{"model":"m","messages":[],"model":"n"}`, openai.CodeInvalidJSON, "model"},
+		"an escaped duplicate":    {`{"model":"m","messages":[],"mod\u0065l":"n"}`, openai.CodeInvalidJSON, "model"},
+		"a duplicate deep down":   {`{"model":"m","messages":[{"content":"a","content":"b"}]}`, openai.CodeInvalidJSON, "messages.0.content"},
+		"a duplicate elsewhere":   {`{"model":"m","messages":[],"x":{"y":1,"y":2}}`, openai.CodeInvalidJSON, "x.y"},
+		"deep nesting":            {`{"model":"m","messages":[],"x":` + nested + `}`, openai.CodeInvalidJSON, ""},
+		"a number too large":      {`{"model":"m","messages":[],"x":[1,-1e309]}`, openai.CodeInvalidJSON, ""},
+		"a number too long":       {`{"model":"m","messages":[],"x":1` + strings.Repeat("0", 400) + `}`, openai.CodeInvalidJSON, ""},
+		"no number":               {`{"model":"m","messages":[],"x":1e}`, openai.CodeInvalidJSON, ""},
+		"invalid UTF-8":           {"{\"model\":\"m\",\"messages\":[],\"x\":\"\xff\"}", openai.CodeInvalidJSON, ""},
+		"half a surrogate pair":   {`{"model":"m","messages":[],"\ud800":"x"}`, openai.CodeInvalidJSON, ""},
+		"a duplicate behind it":   {`{"model":"m","messages":[],"x":"\ud800","y":1,"y":2}`, openai.CodeInvalidJSON, "y"},
+		"an array":                {`[]`, openai.CodeInvalidValue, ""},
+		"no model":                {`{"messages":[]}`, openai.CodeInvalidValue, "model"},
+		"model a number":          {`{"model":1,"messages":[]}`, openai.CodeInvalidValue, "model"},
+		"model empty":             {`{"model":"","messages":[]}`, openai.CodeInvalidValue, "model"},
+		"no messages":             {`{"model":"m"}`, openai.CodeInvalidValue, "messages"},
+		"messages a string":       {`{"model":"m","messages":"hi"}`, openai.CodeInvalidValue, "messages"},
+		"message a string":        {`{"model":"m","messages":[{},"hi"]}`, openai.CodeInvalidValue, "messages[1]"},
+		"content a number":        {`{"model":"m","messages":[{"content":1}]}`, openai.CodeInvalidValue, "messages[0].content"},
+		"stream a string":         {`{"model":"m","messages":[],"stream":"yes"}`, openai.CodeInvalidValue, "stream"},
+		"options a list":          {`{"model":"m","messages":[],"stream_options":[]}`, openai.CodeInvalidValue, "stream_options"},
+		"include_usage a word":    {`{"model":"m","messages":[],"stream_options":{"include_usage":"x"}}`, openai.CodeInvalidValue, "stream_options.include_usage"},
+		"a second model":          {`{"model":"m","messages":[],"Model":"n"}`, openai.CodeInvalidValue, "Model"},
+		"a second usage":          {`{"model":"m","messages":[],"stream_options":{"Include_usage":true}}`, openai.CodeInvalidValue, "stream_options.Include_usage"},
+		"a second stream":         {`{"model":"m","messages":[],"\u017ftream":true}`, openai.CodeInvalidValue, "\u017ftream"},
+		"limit a string":          {`{"model":"m","messages":[],"max_tokens":"9"}`, openai.CodeInvalidValue, "max_tokens"},
+		"limit a fraction":        {`{"model":"m","messages":[],"max_tokens":1.5}`, openai.CodeInvalidValue, "max_tokens"},
+		"answers a word":          {`{"model":"m","messages":[],"n":"2"}`, openai.CodeInvalidValue, "n"},
+		"answers in another case": {`{"model":"m","messages":[],"N":2}`, openai.CodeInvalidValue, "N"},
+		"limit out of reach":      {`{"model":"m","messages":[],"max_completion_tokens":1e300}`, openai.CodeInvalidValue, "max_completion_tokens"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -19,8 +20,10 @@ import (
 // libraryChunk reads one event of a stream.
 type libraryChunk struct {
 	openai.Chunk
-	choices int
-	content bool
+	began    int
+	choices  bool
+	complain bool
+	content  bool
 }
 
 var errNoObject = errors.New("the payload is no JSON object")
@@ -33,12 +36,13 @@ func (c *libraryChunk) Read(data []byte) error {
 	if err := json.Unmarshal(data, c, lenient); err != nil {
 		return err
 	}
+	c.Failed = c.Failed || c.complain && !c.choices
 	switch {
 	case !c.Failed && !utf8.Valid(data):
 		return errors.New("it is not UTF-8")
 	case c.content:
 		c.Kind = llm.EventContent
-	case c.choices == 0 && (c.Usage.Known() || c.Usage.Anomaly):
+	case c.began == 0 && (c.Usage.Known() || c.Usage.Anomaly):
 		c.Kind = llm.EventUsage
 	}
 	return nil
@@ -61,6 +65,11 @@ func (c *libraryChunk) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 			return c.readExtension(dec)
 		case "error":
 			return readFailed(dec, &c.Failed)
+		case "detail", "errors", "message":
+			return readFailed(dec, &c.complain)
+		case "object", "type":
+			_, err := readSaysError(dec, &c.Failed)
+			return err
 		default:
 			return dec.SkipValue()
 		}
@@ -71,21 +80,36 @@ func (c *libraryChunk) readChoices(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != jsontext.KindBeginArray {
 		return dec.SkipValue()
 	}
+	c.choices = true
 	return readArray(dec, func(int) error {
-		c.choices++
 		if dec.PeekKind() != jsontext.KindBeginObject {
 			return dec.SkipValue()
 		}
-		return readObject(dec, func(name []byte) error {
+		c.began++
+		index, finished := 0, false
+		err := readObject(dec, func(name []byte) error {
 			switch string(name) {
+			case "index":
+				raw, err := dec.ReadValue()
+				index, _ = strconv.Atoi(string(raw))
+				return err
 			case "delta":
 				return c.readDelta(dec)
 			case "finish_reason":
-				return c.readFinish(dec)
+				text, err := readSaysError(dec, &c.Failed)
+				finished = finished || text
+				return err
+			case "error":
+				return readFailed(dec, &c.Failed)
 			default:
 				return dec.SkipValue()
 			}
 		})
+		c.Began.Add(index)
+		if finished {
+			c.Finished.Add(index)
+		}
+		return err
 	})
 }
 
@@ -142,16 +166,14 @@ func (c *libraryChunk) readParts(dec *jsontext.Decoder) error {
 	}
 }
 
-func (c *libraryChunk) readFinish(dec *jsontext.Decoder) error {
+// readSaysError takes a member that may be the text "error"; text says that it is
+// one at all.
+func readSaysError(dec *jsontext.Decoder, failed *bool) (text bool, err error) {
 	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
+	if text = err == nil && raw.Kind() == jsontext.KindString; text {
+		*failed = *failed || string(unquote(raw)) == "error"
 	}
-	if raw.Kind() == jsontext.KindString {
-		c.Finished = true
-		c.Failed = c.Failed || string(unquote(raw)) == "error"
-	}
-	return nil
+	return text, err
 }
 
 // readExtension reads the usage that Groq puts beside the standard fields.
@@ -167,16 +189,29 @@ func (c *libraryChunk) readExtension(dec *jsontext.Decoder) error {
 	})
 }
 
-// readFailed reads an "error" member: an object, or a text as some servers
-// send. Null and an empty text mean that there is none.
+// readFailed reads a member that tells of an error. Null, false, zero and what is
+// empty mean that there is none.
 func readFailed(dec *jsontext.Decoder, failed *bool) error {
-	if dec.PeekKind() == jsontext.KindString {
-		n, err := readText(dec)
-		*failed = *failed || n > 0
+	raw, err := dec.ReadValue()
+	if err != nil {
 		return err
 	}
-	*failed = *failed || dec.PeekKind() == jsontext.KindBeginObject
-	return dec.SkipValue()
+	switch raw.Kind() {
+	case jsontext.KindNull, jsontext.KindFalse:
+	case jsontext.KindBeginObject, jsontext.KindTrue:
+		*failed = true
+	case jsontext.KindString:
+		*failed = *failed || len(unquote(raw)) > 0
+	case jsontext.KindBeginArray:
+		var list []jsontext.Value
+		err := json.Unmarshal(raw, &list, lenient)
+		*failed = *failed || len(list) > 0
+		return err
+	default:
+		n, err := strconv.ParseFloat(string(raw), 64)
+		*failed = *failed || err != nil || n != 0
+	}
+	return nil
 }
 
 // libraryCompletion reads a whole answer.
@@ -226,6 +261,13 @@ func (c *libraryCompletion) readChoices(dec *jsontext.Decoder) error {
 		}
 		before := c.messages
 		err := readObject(dec, func(name []byte) error {
+			switch string(name) {
+			case "finish_reason":
+				_, err := readSaysError(dec, &c.Failed)
+				return err
+			case "error":
+				return readFailed(dec, &c.Failed)
+			}
 			if string(name) != "message" || dec.PeekKind() != jsontext.KindBeginObject {
 				return dec.SkipValue()
 			}

@@ -18,27 +18,36 @@ func readUsage(dec *jsontext.Decoder, u *llm.Usage) error {
 		return dec.SkipValue()
 	}
 	var report llm.Usage
+	var total llm.Count
 	err := readObject(dec, func(name []byte) error {
 		switch string(name) {
 		case "prompt_tokens":
 			return readCount(dec, &report.Input, &report.Anomaly)
 		case "completion_tokens":
 			return readCount(dec, &report.Output, &report.Anomaly)
+		case "total_tokens":
+			return readCount(dec, &total, &report.Anomaly)
 		case "prompt_cache_hit_tokens":
 			return readCount(dec, &report.Cached, &report.Anomaly)
-		case "prompt_tokens_details", "completion_tokens_details":
-			return readDetails(dec, &report)
+		case "prompt_tokens_details":
+			return readDetails(dec, &report, &report.AudioInput)
+		case "completion_tokens_details":
+			return readDetails(dec, &report, &report.AudioOutput)
 		default:
 			return dec.SkipValue()
 		}
 	})
 	if err == nil {
+		if rest := total.N - report.Input.N - report.Output.N; report.Input.Known && report.Output.Known && rest > 0 {
+			report.Output.N += rest
+			report.Anomaly = report.Anomaly || rest != report.Reasoning.N
+		}
 		*u = u.Revised(plausible(report))
 	}
 	return err
 }
 
-func readDetails(dec *jsontext.Decoder, u *llm.Usage) error {
+func readDetails(dec *jsontext.Decoder, u *llm.Usage, audio *llm.Count) error {
 	if dec.PeekKind() != jsontext.KindBeginObject {
 		return dec.SkipValue()
 	}
@@ -50,6 +59,8 @@ func readDetails(dec *jsontext.Decoder, u *llm.Usage) error {
 			return readCount(dec, &u.CacheWrite, &u.Anomaly)
 		case "reasoning_tokens":
 			return readCount(dec, &u.Reasoning, &u.Anomaly)
+		case "audio_tokens":
+			return readCount(dec, audio, &u.Anomaly)
 		default:
 			return dec.SkipValue()
 		}
@@ -82,9 +93,11 @@ func plausible(u llm.Usage) llm.Usage {
 	if u.Input.Known {
 		clamp(&u.Cached, u.Input.N)
 		clamp(&u.CacheWrite, u.Input.N-u.Cached.N)
+		clamp(&u.AudioInput, u.Input.N)
 	}
 	if u.Output.Known {
 		clamp(&u.Reasoning, u.Output.N)
+		clamp(&u.AudioOutput, u.Output.N-u.Reasoning.N)
 	}
 	return u
 }

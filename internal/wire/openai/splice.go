@@ -10,21 +10,35 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
+// Changes are what a body gets on its way to a server.
+type Changes struct {
+	Model  string
+	Insert llm.Insertion
+	// OutputLimit is what the answer is kept under, in tokens, where the client names
+	// no limit that the server heeds; 0 = nothing. OutputField is where the server
+	// looks for it.
+	OutputLimit int
+	OutputField OutputField
+}
+
 // Splice returns the body, in pieces, with another model, with what is to be
-// inserted and, for a stream, with usage asked for. Every other byte stays, and
-// the pieces share memory with the body: nothing large is copied. The facts must
-// be those of the body.
-func Splice(body []byte, facts llm.Facts, model string, insert llm.Insertion) [][]byte {
-	edits := make([]edit, 0, 3)
-	if model != facts.Model {
-		name, _ := jsontext.AppendQuote(nil, model)
+// inserted, for a stream with usage asked for, and with a limit of the answer
+// where one is wanted. Every other byte stays, and the pieces share memory with
+// the body: nothing large is copied. The facts must be those of the body.
+func Splice(body []byte, facts llm.Facts, changes Changes) [][]byte {
+	edits := make([]edit, 0, 5)
+	if changes.Model != facts.Model {
+		name, _ := jsontext.AppendQuote(nil, changes.Model)
 		edits = append(edits, edit{facts.ModelSpan, name})
 	}
 	if facts.Stream && !facts.IncludeUsage {
 		edits = append(edits, askUsage(body, facts))
 	}
-	if len(insert.Text) > 0 {
+	if insert := changes.Insert; len(insert.Text) > 0 {
 		edits = append(edits, edit{llm.Span{Start: insert.At, End: insert.At}, insert.Text})
+	}
+	if changes.OutputLimit > 0 {
+		edits = limitOutput(edits, body, facts, changes)
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return a.Start - b.Start })
 

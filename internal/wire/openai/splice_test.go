@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/wire/openai"
 )
 
@@ -75,7 +74,7 @@ func splice(t *testing.T, body []byte, model string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Join(openai.Splice(body, facts, model, llm.Insertion{}), nil)
+	return bytes.Join(openai.Splice(body, facts, openai.Changes{Model: model}), nil)
 }
 
 func decode(t *testing.T, body []byte) map[string]any {
@@ -89,19 +88,26 @@ func decode(t *testing.T, body []byte) map[string]any {
 	return v
 }
 
-// FuzzSplice: the spliced body is the same JSON but for the model and
-// stream_options.include_usage, and it is read as such.
+// FuzzSplice: the spliced body is the same JSON but for the model,
+// stream_options.include_usage and a limit that the client had not set, and it is
+// read as such.
 func FuzzSplice(f *testing.F) {
-	f.Add(request(10), "gpt-x")
-	f.Add([]byte(`{"stream_options":{"a":{"include_usage":1}},"stream":true,"model":"m","messages":[]}`), "a\"\\\u2028")
-	f.Add([]byte(`{"stream_options":null,"stream":true,"model":"m","messages":[]}`), "")
-	f.Fuzz(func(t *testing.T, body []byte, model string) {
+	f.Add(request(10), "gpt-x", 0, false)
+	f.Add(request(10), "gpt-x", 9, true)
+	f.Add([]byte(`{"max_tokens":null,"n":2,"max_completion_tokens":-1.0,"model":"m","messages":[]}`), "m", 9, false)
+	f.Add([]byte(`{"stream_options":{"a":{"include_usage":1}},"stream":true,"model":"m","messages":[]}`), "a\"\\\u2028", 1, true)
+	f.Add([]byte(`{"stream_options":null,"stream":true,"model":"m","messages":[]}`), "", 7, false)
+	f.Fuzz(func(t *testing.T, body []byte, model string, limit int, newer bool) {
 		facts, err := openai.ReadFacts(body)
 		if err != nil {
 			return
 		}
 		original := bytes.Clone(body)
-		spliced := bytes.Join(openai.Splice(body, facts, model, llm.Insertion{}), nil)
+		changes := openai.Changes{Model: model, OutputLimit: limit, OutputField: openai.MaxTokens}
+		if newer {
+			changes.OutputField = openai.MaxCompletionTokens
+		}
+		spliced := bytes.Join(openai.Splice(body, facts, changes), nil)
 		if !bytes.Equal(original, body) {
 			t.Fatal("the body itself has changed")
 		}
@@ -114,6 +120,16 @@ func FuzzSplice(f *testing.F) {
 			}
 			options["include_usage"] = true
 			want["stream_options"] = options
+		}
+		if limit > 0 {
+			again, err := openai.ReadFacts(spliced)
+			if model != "" && (err != nil || again.MaxOutput <= 0) {
+				t.Fatalf("limited to %d tokens in %s (%v)", again.MaxOutput, spliced, err)
+			}
+			for _, field := range []string{"max_tokens", "max_completion_tokens"} {
+				delete(got, field)
+				delete(want, field)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("spliced JSON (-want +got):\n%s", diff)
@@ -138,6 +154,6 @@ func BenchmarkSplice(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		openai.Splice(body, facts, "gpt-x", llm.Insertion{})
+		openai.Splice(body, facts, openai.Changes{Model: "gpt-x"})
 	}
 }

@@ -14,33 +14,41 @@ import (
 const maxCount = 1_000_000_000
 
 // readUsage reads a usage object into u. Null and other kinds leave u as it
-// is. Cached and cache-write tokens are part of the prompt's, reasoning tokens
-// of the completion's; a report that contradicts this is clamped and marked.
+// is. Cached, cache-write and audio tokens are part of the prompt's, reasoning
+// and audio tokens of the completion's; a report that contradicts this is
+// clamped and marked.
 func readUsage(s *jsonscan.Scanner, u *llm.Usage) {
 	if !s.Object() {
 		return
 	}
 	var report llm.Usage
+	var total llm.Count
 	for s.Member() {
 		switch string(s.Name) {
 		case "prompt_tokens":
 			readCount(s, &report.Input, &report.Anomaly)
 		case "completion_tokens":
 			readCount(s, &report.Output, &report.Anomaly)
+		case "total_tokens":
+			readCount(s, &total, &report.Anomaly)
 		case "prompt_cache_hit_tokens":
 			readCount(s, &report.Cached, &report.Anomaly)
-		case "prompt_tokens_details", "completion_tokens_details":
-			readDetails(s, &report)
+		case "prompt_tokens_details":
+			readDetails(s, &report, &report.AudioInput)
+		case "completion_tokens_details":
+			readDetails(s, &report, &report.AudioOutput)
 		default:
 			s.Skip()
 		}
 	}
 	if s.Err() == nil {
-		*u = u.Revised(plausible(report))
+		*u = u.Revised(plausible(withRest(report, total)))
 	}
 }
 
-func readDetails(s *jsonscan.Scanner, u *llm.Usage) {
+// readDetails reads the parts of a count; the tokens of audio have one name on
+// both sides, so the caller says which they are.
+func readDetails(s *jsonscan.Scanner, u *llm.Usage, audio *llm.Count) {
 	if !s.Object() {
 		return
 	}
@@ -52,6 +60,8 @@ func readDetails(s *jsonscan.Scanner, u *llm.Usage) {
 			readCount(s, &u.CacheWrite, &u.Anomaly)
 		case "reasoning_tokens":
 			readCount(s, &u.Reasoning, &u.Anomaly)
+		case "audio_tokens":
+			readCount(s, audio, &u.Anomaly)
 		default:
 			s.Skip()
 		}
@@ -73,6 +83,19 @@ func readCount(s *jsonscan.Scanner, c *llm.Count, anomaly *bool) {
 	*c = llm.Tokens(int64(n))
 }
 
+// withRest adds to the output what only the total counts: some servers leave the
+// tokens of reasoning out of the completion's, and bill them. Where no count of
+// reasoning explains the rest, it is marked.
+func withRest(u llm.Usage, total llm.Count) llm.Usage {
+	rest := total.N - u.Input.N - u.Output.N
+	if !u.Input.Known || !u.Output.Known || rest <= 0 {
+		return u
+	}
+	u.Anomaly = u.Anomaly || rest != u.Reasoning.N
+	u.Output.N += rest
+	return u
+}
+
 // plausible clamps parts to their whole.
 func plausible(u llm.Usage) llm.Usage {
 	clamp := func(part *llm.Count, room int64) {
@@ -83,9 +106,11 @@ func plausible(u llm.Usage) llm.Usage {
 	if u.Input.Known {
 		clamp(&u.Cached, u.Input.N)
 		clamp(&u.CacheWrite, u.Input.N-u.Cached.N)
+		clamp(&u.AudioInput, u.Input.N) // of which some may be cached, too
 	}
 	if u.Output.Known {
 		clamp(&u.Reasoning, u.Output.N)
+		clamp(&u.AudioOutput, u.Output.N-u.Reasoning.N)
 	}
 	return u
 }

@@ -19,6 +19,18 @@ func TestReadUsage(t *testing.T) {
 			`{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}`,
 			llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(2)},
 		},
+		"reasoning beside the completion": { // xAI
+			`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}`,
+			llm.Usage{Input: llm.Tokens(32), Output: llm.Tokens(103), Reasoning: llm.Tokens(94)},
+		},
+		"more in all than in the halves": {
+			`{"prompt_tokens":10,"completion_tokens":2,"total_tokens":312}`,
+			llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(302), Anomaly: true},
+		},
+		"less in all than in the halves": {
+			`{"prompt_tokens":10,"completion_tokens":2,"total_tokens":5}`,
+			llm.Usage{Input: llm.Tokens(10), Output: llm.Tokens(2)},
+		},
 		"measured zero": {
 			`{"prompt_tokens":0,"completion_tokens":0}`,
 			llm.Usage{Input: llm.Tokens(0), Output: llm.Tokens(0)},
@@ -48,6 +60,14 @@ func TestReadUsage(t *testing.T) {
 		"more cached than sent": {
 			`{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":5}}`,
 			llm.Usage{Input: llm.Tokens(10), Cached: llm.Tokens(10), CacheWrite: llm.Tokens(0), Anomaly: true},
+		},
+		"audio on both sides": {
+			`{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"audio_tokens":60},"completion_tokens_details":{"audio_tokens":20}}`,
+			llm.Usage{Input: llm.Tokens(100), AudioInput: llm.Tokens(60), Output: llm.Tokens(50), AudioOutput: llm.Tokens(20)},
+		},
+		"more audio than there is": {
+			`{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"audio_tokens":11},"completion_tokens_details":{"reasoning_tokens":3,"audio_tokens":3}}`,
+			llm.Usage{Input: llm.Tokens(10), AudioInput: llm.Tokens(10), Output: llm.Tokens(5), Reasoning: llm.Tokens(3), AudioOutput: llm.Tokens(2), Anomaly: true},
 		},
 		"more reasoning than output": {
 			`{"completion_tokens":10,"completion_tokens_details":{"reasoning_tokens":11}}`,

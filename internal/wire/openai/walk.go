@@ -43,3 +43,24 @@ func isText(name []byte) bool {
 		return false
 	}
 }
+
+// isMedium reports whether a member of a message, or of a part of its content, is
+// an image or a sound. A reference to an earlier sound is one.
+func isMedium(name []byte) bool {
+	switch string(name) {
+	case "image_url", "image", "input_image", "input_audio", "audio_url", "audio":
+		return true
+	default:
+		return false
+	}
+}
+
+// isFile reports whether a member of a part is a file or a film.
+func isFile(name []byte) bool {
+	switch string(name) {
+	case "file", "input_file", "document", "video_url", "video":
+		return true
+	default:
+		return false
+	}
+}
