@@ -47,7 +47,7 @@ func (p *canaryRig) canary() *breaker.Permit {
 	select {
 	case permit := <-p.sent:
 		return permit
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatal("no canary was sent")
 		return nil
 	}

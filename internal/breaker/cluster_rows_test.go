@@ -122,7 +122,7 @@ func TestReplicaGoesOnByItselfAndConverges(t *testing.T) {
 	}
 	a.play("eligible")
 	c.server.Restart()
-	until(t, patient, "both are back at the store", func() bool {
+	until(t, storeSlack, "both are back at the store", func() bool {
 		b.advance(10 * time.Millisecond)
 		c.beat()
 		one, _ := a.Shared()

@@ -77,6 +77,12 @@ func (u *sick) leave() {
 	u.live--
 }
 
+func (u *sick) completed() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.complete
+}
+
 // judge holds the episodes to their number of probes; the last one may have been
 // cut short.
 func (u *sick) judge(t *testing.T) {
@@ -106,7 +112,7 @@ func TestEpisodeOfManyReplicasGetsExactlyItsProbes(t *testing.T) {
 		mode             breaker.Mode
 	}{{1, 1, breaker.Cached}, {3, 2, breaker.Cached}, {3, 3, breaker.Strict}} {
 		t.Run(fmt.Sprintf("%d slots, mode %d", row.slots, row.mode), func(t *testing.T) {
-			f := launch(t, 8, replicatest.Config{StoreTimeout: patient, Settings: quick(func(s *breaker.Settings) {
+			f := launch(t, 8, replicatest.Config{StoreTimeout: unhurried, Settings: quick(func(s *breaker.Settings) {
 				s.HalfOpenCalls, s.SuccessThreshold, s.Store = row.slots, row.successes, row.mode
 			})})
 			u := newSick(row.slots, episodes)
@@ -115,7 +121,7 @@ func TestEpisodeOfManyReplicasGetsExactlyItsProbes(t *testing.T) {
 			select {
 			case <-u.finished:
 			case <-time.After(4 * time.Minute):
-				t.Fatalf("only %d episodes after %v", u.complete, time.Since(began))
+				t.Fatalf("only %d episodes after %v", u.completed(), time.Since(began))
 			}
 			took := time.Since(began)
 			all := f.rest()
@@ -132,15 +138,9 @@ func TestEpisodeOfManyReplicasGetsExactlyItsProbes(t *testing.T) {
 func judgeEpisodes(t *testing.T, f *fleet, u *sick, all []replicatest.Tally) {
 	t.Helper()
 	told := map[uint64]int{}
-	for _, r := range f.replicas {
-		events, err := r.Events()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range events {
-			if e.To == breaker.HalfOpen {
-				told[e.Generation]++
-			}
+	for _, e := range f.tellings() {
+		if e.To == breaker.HalfOpen {
+			told[e.Generation]++
 		}
 	}
 	for generation := range u.episodes {

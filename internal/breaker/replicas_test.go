@@ -16,8 +16,12 @@ import (
 // long runs the tests of many processes at their full length.
 var long = flag.Bool("long", false, "run the tests of many replicas at their full length")
 
-// patient is a time-out of the store that a busy machine keeps.
-const patient = 10 * time.Second
+// patient is a time-out of the store that a busy machine keeps; unhurried is one
+// for processes that stand still meanwhile.
+const (
+	patient   = 10 * time.Second
+	unhurried = time.Minute
+)
 
 // fleet is replicas, each a process, on one real store.
 type fleet struct {
@@ -94,6 +98,18 @@ func (f *fleet) rest() []replicatest.Tally {
 	return all
 }
 
+// tellings are the events of all replicas in the order of their generations: all
+// there will ever be, for the circuits are stopped first.
+func (f *fleet) tellings() []replicatest.Told {
+	f.t.Helper()
+	all := make([][]replicatest.Told, len(f.replicas))
+	f.each(func(i int, r *replicatest.Replica) (err error) {
+		all[i], err = r.Finish()
+		return err
+	})
+	return inOrder(slices.Concat(all...))
+}
+
 // stop ends all replicas in order; what their race detectors found fails the
 // test.
 func (f *fleet) stop() {
@@ -160,10 +176,14 @@ func serve(t *testing.T, answer func(replicatest.Call) bool) string {
 	return u.Addr()
 }
 
-// inOrder are events as one line each, in the order of their generations.
-func inOrder(all []replicatest.Told) []string {
+// inOrder sorts events by their generations.
+func inOrder(all []replicatest.Told) []replicatest.Told {
 	slices.SortStableFunc(all, func(a, b replicatest.Told) int { return cmp.Compare(a.Generation, b.Generation) })
-	var lines []string
+	return all
+}
+
+// lines are events as one line each.
+func lines(all []replicatest.Told) (lines []string) {
 	for _, e := range all {
 		lines = append(lines, e.From.String()+" "+e.To.String()+" "+e.Reason)
 	}

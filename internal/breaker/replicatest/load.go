@@ -38,6 +38,9 @@ type Tally struct {
 	Acquire, Done Spread
 	// ProbeAcquire and ProbeDone are the same of probes alone.
 	ProbeAcquire, ProbeDone Spread
+	// Late is how long after its time a caller went on after a pause: what the
+	// machine does to every wait, whoever is waited for.
+	Late Spread
 }
 
 // Spread is a distribution of times.
@@ -72,6 +75,7 @@ type load struct {
 	acquire, done []time.Duration
 
 	probeAcquire, probeDone []time.Duration
+	late                    []time.Duration
 }
 
 func (l Load) begin(r *breaker.Registry) (*load, error) {
@@ -99,6 +103,7 @@ func (l *load) rest() Tally {
 	l.callers.Wait()
 	l.tally.Acquire, l.tally.Done = SpreadOf(l.acquire), SpreadOf(l.done)
 	l.tally.ProbeAcquire, l.tally.ProbeDone = SpreadOf(l.probeAcquire), SpreadOf(l.probeDone)
+	l.tally.Late = SpreadOf(l.late)
 	return l.tally
 }
 
@@ -111,25 +116,37 @@ type caller struct {
 	line   *line // nil: the call takes its time here
 }
 
+// work calls once at least, however soon the load is to rest.
 func (c *caller) work(ctx context.Context) {
 	if c.line != nil {
 		defer c.line.close()
 	}
-	for n := c.number; ctx.Err() == nil; n++ {
+	for n := c.number; ; n++ {
 		key := c.key
 		if c.load.Keys > 1 {
 			key = fmt.Sprintf("%s/%d", c.key, n%c.load.Keys)
 		}
 		c.call(key)
-		pause(ctx, c.load.Pause/2+time.Duration(rand.Int64N(int64(c.load.Pause)+1)))
+		if !c.pause(ctx) {
+			return
+		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// pause returns false when the load is to rest.
+func (c *caller) pause(ctx context.Context) bool {
+	d := c.load.Pause/2 + time.Duration(rand.Int64N(int64(c.load.Pause)+1))
+	due := time.Now().Add(d)
 	select {
 	case <-ctx.Done():
+		return false
 	case <-time.After(d):
 	}
+	late := time.Since(due)
+	c.load.mu.Lock()
+	defer c.load.mu.Unlock()
+	c.load.late = append(c.load.late, late)
+	return ctx.Err() == nil
 }
 
 func (c *caller) call(key string) {

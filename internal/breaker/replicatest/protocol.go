@@ -16,6 +16,7 @@ const (
 	opCircuit = "circuit"
 	opShared  = "shared"
 	opEvents  = "events"
+	opFinish  = "finish"
 	opLoad    = "load"
 	opRest    = "rest"
 	opAwait   = "await"

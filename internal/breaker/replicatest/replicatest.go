@@ -171,9 +171,17 @@ func (r *Replica) Shared() (breaker.SharedState, error) {
 	return a.Shared, err
 }
 
-// Events takes the events since they were taken last.
+// Events takes the events that were told since they were taken last. They are
+// told a little after they happen.
 func (r *Replica) Events() ([]Told, error) {
 	a, err := r.ask(question{Op: opEvents})
+	return a.Events, err
+}
+
+// Finish stops the registry, so that nothing is told any more, and takes the
+// events that Events has not. Circuits can be looked at still.
+func (r *Replica) Finish() ([]Told, error) {
+	a, err := r.ask(question{Op: opFinish})
 	return a.Events, err
 }
 

@@ -44,9 +44,13 @@ func serve(text string) error {
 	if s.load != nil {
 		s.load.rest()
 	}
+	return errors.Join(err, s.stop(), store.Close())
+}
+
+func (s *server) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit/2)
 	defer cancel()
-	return errors.Join(err, s.registry.Stop(ctx), store.Close())
+	return s.registry.Stop(ctx)
 }
 
 func (s *server) answerAll(in io.Reader, out io.Writer) error {
@@ -85,6 +89,9 @@ func (s *server) answer(q question) (a reply, err error) {
 	case opShared:
 		a.Shared, _ = s.registry.Shared()
 	case opEvents:
+		a.Events = s.events()
+	case opFinish:
+		err = s.stop()
 		a.Events = s.events()
 	case opLoad:
 		s.load, err = q.Load.begin(s.registry)
