@@ -19,12 +19,13 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker/grpcbreaker"
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/porttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; a busy machine needs most of it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 const (
 	unaryMethod  = "/test.Service/Unary"
@@ -54,14 +55,14 @@ func (s *server) says(code codes.Code) {
 }
 func (s *server) fails(err error) { s.answers(func(context.Context) error { return err }) }
 
-// serve starts a server on an address; ":0" on one that is free.
+// serve starts a server on an address of the test's own.
 func serve(t *testing.T, address string) *server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1"+address)
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{address: listener.Addr().String()}
+	s := &server{address: address}
 	s.Server = grpc.NewServer(grpc.ChainUnaryInterceptor(recovering))
 	s.RegisterService(s.service(), nil)
 	s.says(codes.OK)
@@ -156,7 +157,7 @@ func setup(t *testing.T, store breaker.Store, mode breaker.Mode, c change) *rig 
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{t: t, server: serve(t, ":0"), key: fmt.Sprintf("helper/%d/default", keys.Add(1))}
+	g := &rig{t: t, server: serve(t, porttest.Hold(t)), key: fmt.Sprintf("helper/%d/default", keys.Add(1))}
 	g.circuits = breaker.New(breaker.Config{
 		Settings:     func(string) breaker.Settings { return s },
 		Now:          func() time.Duration { return time.Duration(g.now.Load()) },

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -22,8 +21,6 @@ import (
 var request = wrapperspb.String("request")
 
 func answer() *wrapperspb.StringValue { return new(wrapperspb.StringValue) }
-
-func cut(address string) (host, port string, err error) { return net.SplitHostPort(address) }
 
 // open begins a stream of answers, with its one request.
 func (g *rig) open(ctx context.Context) grpc.ClientStream {

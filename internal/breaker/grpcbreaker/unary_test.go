@@ -258,8 +258,7 @@ func TestAServerThatIsGoneOpensAndComesBack(t *testing.T) {
 	g.calls(3, codes.Unavailable)
 	g.wants(counts{State: "open", Calls: 3, Failures: 2})
 
-	_, port, _ := cut(g.server.address)
-	serve(t, ":"+port)
+	serve(t, g.server.address)
 	g.conn.ResetConnectBackoff()
 	g.advance(30 * time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/breakwater-llm/breakwater/internal/contextasm/contextpb"
+	"github.com/breakwater-llm/breakwater/internal/porttest"
 )
 
 // Answer is what a server does with a request.
@@ -52,22 +53,22 @@ type Server struct {
 // Start starts a server that knows nothing, until the test ends.
 func Start(t testing.TB, options ...grpc.ServerOption) *Server {
 	t.Helper()
-	s := &Server{t: t, options: options, answer: Knows()}
-	s.listen("127.0.0.1:0")
+	s := &Server{t: t, Address: porttest.Hold(t), options: options, answer: Knows()}
+	s.listen()
 	t.Cleanup(s.Stop)
 	return s
 }
 
-func (s *Server) listen(address string) {
+func (s *Server) listen() {
 	s.t.Helper()
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", s.Address)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	server, ended := grpc.NewServer(s.options...), make(chan struct{})
 	contextpb.RegisterContextAssemblerServer(server, s)
 	s.mu.Lock()
-	s.Address, s.running, s.ended = listener.Addr().String(), server, ended
+	s.running, s.ended = server, ended
 	s.mu.Unlock()
 	go func() {
 		defer close(ended)
@@ -87,7 +88,7 @@ func (s *Server) Stop() {
 // Restart brings a stopped server back to its address.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.listen(s.Address)
+	s.listen()
 }
 
 // Answers sets what the server does from now on.

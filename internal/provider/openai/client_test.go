@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/porttest"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
@@ -249,7 +249,7 @@ func TestTransportFailures(t *testing.T) {
 		reason llm.Reason
 	}{
 		"no such host (TRA-01)":  {"http://no-such.invalid/v1", llm.ClassConnection, llm.ReasonDNS},
-		"nobody listens":         {"http://" + unused(t) + "/v1", llm.ClassConnection, llm.ReasonRefused},
+		"nobody listens":         {"http://" + porttest.Hold(t) + "/v1", llm.ClassConnection, llm.ReasonRefused},
 		"an unknown certificate": {secure.URL, llm.ClassConnection, llm.ReasonTLS},
 		"no TLS there":           {strings.Replace(plain.URL, "http:", "https:", 1), llm.ClassConnection, llm.ReasonTLS},
 		"a metadata service":     {"http://169.254.169.254/latest", llm.ClassConfiguration, llm.ReasonForbidden},
@@ -268,17 +268,6 @@ func TestTransportFailures(t *testing.T) {
 			}
 		})
 	}
-}
-
-// unused returns a loopback address where nobody listens.
-func unused(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // No layer below sends a second time on its own (CF-A4, FAL-01), but where a

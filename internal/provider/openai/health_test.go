@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/breakwater-llm/breakwater/internal/llm"
+	"github.com/breakwater-llm/breakwater/internal/porttest"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
@@ -127,9 +127,7 @@ func TestAnAnswerThatDoesNotComeIsNone(t *testing.T) {
 			}
 		})
 	}
-	closed := httptest.NewServer(nil)
-	closed.Close()
-	if _, err := checkup(t, closed.URL, "", time.Minute); llm.AsFailure(err) == nil || llm.AsFailure(err).Reason != llm.ReasonRefused {
+	if _, err := checkup(t, "http://"+porttest.Hold(t), "", time.Minute); llm.AsFailure(err) == nil || llm.AsFailure(err).Reason != llm.ReasonRefused {
 		t.Errorf("nobody listens: %v", err)
 	}
 }

@@ -421,12 +421,12 @@ func TestTheEndMarkEndsTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Latency > 5*time.Second {
+	if result.Latency >= patient.Idle {
 		t.Errorf("the stream took %v", result.Latency)
 	}
 	select {
 	case <-held:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the upstream's connection was not let go")
 	}
 }
