@@ -22,7 +22,7 @@ func startCluster(t testing.TB, n int) []*redistest.Server {
 		}
 	}
 	for i := range nodes {
-		nodes[i] = redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
+		nodes[i] = redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "300000")
 		do(i, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(16384*i/n), strconv.Itoa(16384*(i+1)/n-1))
 		do(i, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 	}

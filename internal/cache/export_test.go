@@ -24,9 +24,12 @@ func (m *Memory) Weight() uint64 {
 	return m.entries.WeightedSize()
 }
 
-// WaitLong makes the cache keep its present connection however long the server
-// is silent.
-func (v *Valkey) WaitLong() { v.line.Load().patience = time.Hour }
+// Patient makes a cache keep its connections however long the server is silent:
+// on a busy machine a short pause may be long.
+func Patient(cfg ValkeyConfig) ValkeyConfig {
+	cfg.patience = time.Hour
+	return cfg
+}
 
 // OpenTrusting opens a server whose certificate these authorities vouch for.
 func OpenTrusting(url string, cfg ValkeyConfig, roots *x509.CertPool) (*Valkey, error) {

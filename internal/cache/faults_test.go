@@ -23,8 +23,9 @@ const (
 	// hurried is a call's time in the tests of lost servers: long enough for a
 	// busy machine, short enough to be told from a call that hangs.
 	hurried = 100 * time.Millisecond
-	// slack is what a busy machine may add to a call's time.
-	slack = 2 * time.Second
+	// slack is what a busy machine may add to a call's time. A call that hangs takes
+	// as long as its server does, which is for ever.
+	slack = 30 * time.Second
 )
 
 // backSoon waits until the cache serves again, and says so when that took long.
@@ -50,15 +51,13 @@ func TestKilledServerIsMissedAndFoundAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
+	v := reach(t, server.URL(), cache.Patient(cache.ValkeyConfig{Timeout: hurried, Log: log.logger()}))
 	l := startLoad(t, 8, counting(v))
 	l.more(t, 100)
 
 	server.Kill()
 	l.failed(t, 1000)
-	if v.Available() {
-		t.Error("the cache calls itself available without a server")
-	}
+	eventually(t, "the cache calls itself unavailable", func() bool { return !v.Available() })
 	server.Restart()
 	l.more(t, 100)
 
@@ -72,7 +71,7 @@ func TestServerAwayAtTheStartIsFoundLater(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
 	var log journal
-	v := open(t, server.URL(), cache.ValkeyConfig{Timeout: hurried, Log: log.logger()})
+	v := open(t, server.URL(), cache.Patient(cache.ValkeyConfig{Timeout: hurried, Log: log.logger()}))
 	began := time.Now()
 	for range 1000 {
 		if _, err := v.Get(t.Context(), "k"); !errors.Is(err, cache.ErrUnavailable) {
@@ -98,7 +97,7 @@ func TestFrozenServerCostsACallItsTimeAndThenNothing(t *testing.T) {
 
 	server.Freeze()
 	l.failed(t, 2000)
-	eventually(t, "the loss is logged", func() bool { return strings.Contains(log.String(), away) })
+	eventually(t, "the loss is logged", func() bool { return log.last() == away })
 	if v.Available() {
 		t.Error("the cache calls itself available while its server is frozen")
 	}
@@ -106,7 +105,8 @@ func TestFrozenServerCostsACallItsTimeAndThenNothing(t *testing.T) {
 	l.more(t, 100)
 
 	l.check(t)
-	log.want(t, away, back)
+	backSoon(t, v)
+	log.wantTurns(t) // a busy machine may lose the server more often
 	// A call whose answer was lost may have taken effect; it did not twice.
 	ran, _ := server.Do("GET", "n")
 	if n, _ := strconv.ParseInt(fmt.Sprint(ran), 10, 64); n < l.done.Load() || n > int64(len(l.errs)) {
@@ -129,8 +129,7 @@ func TestShortPauseOfTheServerCostsNoConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log journal
-	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: 20 * time.Millisecond, Log: log.logger()})
-	v.WaitLong() // on a busy machine a short pause may be long
+	v := reach(t, server.URL(), cache.Patient(cache.ValkeyConfig{Timeout: 20 * time.Millisecond, Log: log.logger()}))
 	before := connectionIDs(t, server)
 
 	server.Freeze()
@@ -140,6 +139,21 @@ func TestShortPauseOfTheServerCostsNoConnection(t *testing.T) {
 
 	if after := connectionIDs(t, server); !slices.Equal(before, after) {
 		t.Errorf("connections before %v and after %v", before, after)
+	}
+	log.want(t)
+}
+
+// Who gives the server long for a call gets the answer of one that was silent for
+// less than that, also when it was longer than usual.
+func TestALongTimeForACallOutlastsASilence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var log journal
+	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried, Log: log.logger()})
+	server.Freeze()
+	time.AfterFunc(3*time.Second, server.Thaw) // an idle connection would have been given up
+	if err := counting(v)(t.Context()); err != nil {
+		t.Error(err)
 	}
 	log.want(t)
 }
@@ -312,7 +326,7 @@ func TestCallEndsAtItsOwnDeadline(t *testing.T) {
 	server.Freeze()
 	t.Cleanup(server.Thaw)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // which the call must reach before it is over
 	defer cancel()
 	began := time.Now()
 	_, err := v.Get(ctx, "k")

@@ -74,7 +74,7 @@ func (v *Valkey) connect(attempt int) (*line, error) {
 }
 
 func (v *Valkey) dial(options rueidis.ClientOption) (*line, error) {
-	l := newLine(v.timeout)
+	l := newLine(v.timeout, v.patience)
 	defer context.AfterFunc(v.gone, func() { l.lose(errClosed) })()
 	options.DialCtxFn = l.dial
 	client, err := rueidis.NewClient(options)
@@ -97,7 +97,7 @@ var (
 // greet asks the server whether it takes commands and what it is: "cluster", or
 // anything else.
 func (l *line) greet() (mode string, err error) {
-	ctx, cancel := context.WithTimeout(l.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(l.ctx, max(dialTimeout, l.timeout))
 	defer cancel()
 	if err := l.client.Do(ctx, l.client.B().Ping().Build()).Error(); err != nil {
 		return "", err

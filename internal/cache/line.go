@@ -56,7 +56,7 @@ type line struct {
 	rests map[string]time.Duration // by address: when it may be dialled again
 }
 
-func newLine(timeout time.Duration) *line {
+func newLine(timeout, patience time.Duration) *line {
 	l := &line{timeout: timeout, patience: patience, slots: make(chan struct{}, underWay)}
 	l.conns, l.rests = map[*conn]struct{}{}, map[string]time.Duration{}
 	l.ctx, l.end = context.WithCancelCause(context.Background())

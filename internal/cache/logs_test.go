@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,26 @@ func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
+}
+
+// last is the message that was logged last.
+func (j *journal) last() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.messages) == 0 {
+		return ""
+	}
+	return j.messages[len(j.messages)-1]
+}
+
+// wantTurns wants one line for each loss of the server and one for its return,
+// and one of both at least.
+func (j *journal) wantTurns(t *testing.T) {
+	t.Helper()
+	j.mu.Lock()
+	lines := max(2, len(j.messages))
+	j.mu.Unlock()
+	j.want(t, slices.Repeat([]string{away, back}, lines)[:lines]...)
 }
 
 func (j *journal) want(t *testing.T, messages ...string) {

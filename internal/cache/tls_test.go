@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,12 +22,7 @@ import (
 func TestServerIsReachedOverTLS(t *testing.T) {
 	t.Parallel()
 	certificate, key, roots := selfSigned(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	listener.Close()
+	port := strconv.Itoa(redistest.Port(t))
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no")
 
 	v, err := cache.OpenTrusting("rediss://127.0.0.1:"+port, cache.ValkeyConfig{Timeout: unhurried}, roots)
@@ -40,7 +36,7 @@ func TestServerIsReachedOverTLS(t *testing.T) {
 	}
 
 	var log journal
-	open(t, "rediss://127.0.0.1:"+port, cache.ValkeyConfig{Log: log.logger()})
+	open(t, "rediss://127.0.0.1:"+port, cache.ValkeyConfig{Timeout: unhurried, Log: log.logger()})
 	eventually(t, "it is away", func() bool { return strings.Contains(log.String(), away) })
 	if got := log.String(); !strings.Contains(got, "certificate") {
 		t.Errorf("a server that nobody vouches for is away because of its certificate; the log says:\n%s", got)

@@ -23,6 +23,8 @@ const (
 type ValkeyConfig struct {
 	Timeout time.Duration // longest a call may take, also without a deadline; 0 = 25ms
 	Log     *slog.Logger  // told when the server goes away and comes back; nil = nobody
+
+	patience time.Duration // how long a server may be silent; 0 = as is good for Timeout
 }
 
 // Valkey is the cache on a Valkey or Redis server or cluster. While the server
@@ -30,10 +32,11 @@ type ValkeyConfig struct {
 // to get it back; nobody has to ask for that. A call is sent once at most: one
 // whose answer is lost is not repeated.
 type Valkey struct {
-	timeout time.Duration
-	log     *slog.Logger
-	address string // for the log: hosts without credentials
-	options rueidis.ClientOption
+	timeout  time.Duration
+	patience time.Duration
+	log      *slog.Logger
+	address  string // for the log: hosts without credentials
+	options  rueidis.ClientOption
 
 	line   atomic.Pointer[line] // nil while there is no connection
 	closed atomic.Bool
@@ -61,10 +64,13 @@ func OpenValkey(url string, cfg ValkeyConfig) (*Valkey, error) {
 }
 
 func openValkey(options rueidis.ClientOption, cfg ValkeyConfig) *Valkey {
-	v := &Valkey{timeout: cfg.Timeout, log: cfg.Log, options: options, changed: make(chan struct{})}
+	v := &Valkey{timeout: cfg.Timeout, patience: max(cfg.patience, patience), log: cfg.Log, options: options, changed: make(chan struct{})}
 	if v.timeout <= 0 {
 		v.timeout = defaultTimeout
 	}
+	// A server that may take its time for a call is not gone before that is over.
+	v.options.Dialer.Timeout = max(dialTimeout, v.timeout)
+	v.options.ConnWriteTimeout = max(pingTimeout, v.timeout, v.patience)
 	if v.log == nil {
 		v.log = slog.New(slog.DiscardHandler)
 	}

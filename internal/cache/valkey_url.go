@@ -14,9 +14,9 @@ import (
 
 const (
 	defaultPort = "6379"
-	dialTimeout = 2 * time.Second // connect, TLS and greeting together, in the background
+	dialTimeout = 2 * time.Second // connect, TLS and greeting together, in the background, unless a call may take longer
 	pingGap     = time.Second     // an idle connection is asked this often …
-	pingTimeout = time.Second     // … and given up after this long
+	pingTimeout = time.Second     // … and given up after this long, unless a call may take longer
 	bufferSize  = 64 << 10
 	ringScale   = 11 // 2,048 commands may be under way on one connection
 )
@@ -101,8 +101,7 @@ func tuned(opt rueidis.ClientOption) rueidis.ClientOption {
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn = bufferSize
 	opt.WriteBufferEachConn = bufferSize
-	opt.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: pingGap}
-	opt.ConnWriteTimeout = pingTimeout
+	opt.Dialer = net.Dialer{KeepAlive: pingGap}
 	opt.ClientName = "breakwater"
 	opt.ClientSetInfo = rueidis.DisableClientSetInfo // older servers log it as an unknown command
 	opt.ClusterOption.MaxMovedRedirections = 5

@@ -16,8 +16,13 @@ import (
 
 const (
 	program     = "redis-server"
-	patience    = 20 * time.Second // for a start on a busy machine
-	startTrials = 5                // ports that somebody else may take first
+	patience    = 2 * time.Minute // for a start on a busy machine
+	startTrials = 5               // ports on which somebody else may listen
+	portTrials  = 100
+
+	// busOffset is how far the port of a cluster's bus is from that of its clients.
+	busOffset = 10_000
+	lastPort  = 65535
 )
 
 // Server is a redis-server process that listens on a loopback port and keeps
@@ -44,7 +49,7 @@ func Start(t testing.TB, options ...string) *Server {
 	s := &Server{t: t, path: path, dir: t.TempDir(), options: options}
 	t.Cleanup(s.Kill)
 	for range startTrials {
-		s.port = freePort(t)
+		s.port = Port(t)
 		if err = s.start(); err == nil {
 			return s
 		}
@@ -197,12 +202,23 @@ func (s *Server) answers(p *process) error {
 	return nil
 }
 
-func freePort(t testing.TB) int {
+// Port returns a port of this machine, on which a server may listen, and again
+// after its end, until the test ends. It is one whose server may be part of a
+// cluster.
+func Port(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range portTrials {
+		port, err := holdPort(t, 0)
+		if err != nil {
+			t.Fatalf("find a free port: %v", err)
+		}
+		if port+busOffset > lastPort {
+			continue
+		}
+		if _, err := holdPort(t, port+busOffset); err == nil {
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("there is no free port")
+	return 0
 }
