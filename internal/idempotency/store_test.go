@@ -39,12 +39,12 @@ func eachStore(t *testing.T, test func(*testing.T, cache.Cache)) {
 // openRedis gives a call time for a busy machine.
 func openRedis(t *testing.T, server *redistest.Server) cache.Cache {
 	t.Helper()
-	c, err := cache.OpenValkey(server.URL(), cache.ValkeyConfig{Timeout: 10 * time.Second})
+	c, err := cache.OpenValkey(server.URL(), cache.ValkeyConfig{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	for deadline := time.Now().Add(20 * time.Second); !c.Available(); <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !c.Available(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the server is not reached")
 		}
@@ -131,8 +131,8 @@ func TestThoseWhoWaitedLearnOfAFailureAndTheKeyIsFree(t *testing.T) {
 
 func TestAnOwnerIsFencedOffByItsSuccessor(t *testing.T) {
 	eachStore(t, func(t *testing.T, c cache.Cache) {
-		k := newKeys(t, c, 20*time.Millisecond)
-		k.claims(caller("a"), "", idempotency.Claim{State: idempotency.Owned, Token: "a"})
+		newKeys(t, c, 20*time.Millisecond).claims(caller("a"), "", idempotency.Claim{State: idempotency.Owned, Token: "a"})
+		k := newKeys(t, c, time.Minute) // which outlasts the test
 		var state idempotency.State
 		for state != idempotency.Taken && state != idempotency.Owned { // it never renews
 			got, err := k.Claim(t.Context(), caller("b"), "", false)
@@ -264,7 +264,7 @@ func TestThoseWhoWaitElsewhereAreTold(t *testing.T) {
 		}()
 		heard, leave := elsewhere.Heard("k")
 		defer leave()
-		for i := range 20 { // the first words may come before the watch begins
+		for i := range 60 { // the first words may come before the watch begins
 			owner, waiter := caller(fmt.Sprint("owner", i)), caller(fmt.Sprint("waiter", i))
 			k.claims(owner, "", idempotency.Claim{State: idempotency.Owned, Token: owner.Token})
 			if _, err := elsewhere.Claim(t.Context(), waiter, "", true); err != nil {

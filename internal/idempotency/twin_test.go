@@ -60,6 +60,11 @@ func newTwinServer(t *testing.T) *twinServer {
 	var watch sync.WaitGroup
 	watch.Go(func() { _ = store.Watch(ctx, hints, s.hear) })
 	t.Cleanup(func() { stop(); watch.Wait(); _ = store.Close() })
+	for deadline := time.Now().Add(2 * time.Minute); !store.Available(); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is not reached")
+		}
+	}
 	for len(s.names()) == 0 { // the first words may come before the watch begins
 		s.publish(t, "begin")
 	}

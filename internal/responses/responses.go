@@ -27,8 +27,9 @@ const keepTimeout = 5 * time.Second
 
 // Store keeps answers on a cache. It is safe for use by many goroutines.
 type Store struct {
-	cache  cache.Cache
-	places chan struct{}
+	cache   cache.Cache
+	places  chan struct{}
+	timeout time.Duration // of the writing of one answer
 
 	mu      sync.Mutex
 	stopped bool
@@ -37,7 +38,7 @@ type Store struct {
 
 // New returns a store on a cache, which is not closed with it.
 func New(c cache.Cache) *Store {
-	return &Store{cache: c, places: make(chan struct{}, atOnce)}
+	return &Store{cache: c, places: make(chan struct{}, atOnce), timeout: keepTimeout}
 }
 
 // Find returns the answer that is kept under a key, however old it is; false when
@@ -76,7 +77,7 @@ func (s *Store) Keep(key llm.KeptKey, answer llm.Kept, ttl time.Duration, kept f
 	go func() {
 		defer s.end()
 		defer kept()
-		ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 		defer cancel()
 		s.keep(ctx, key, answer, ttl)
 	}()

@@ -31,9 +31,12 @@ func eachStore(t *testing.T, test func(*testing.T, cache.Cache)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, openRedis(t, redistest.Start(t), 10*time.Second))
+		test(t, openRedis(t, redistest.Start(t), unhurried))
 	})
 }
+
+// unhurried is a call's time for a busy machine.
+const unhurried = time.Minute
 
 func openRedis(t *testing.T, server *redistest.Server, timeout time.Duration) cache.Cache {
 	t.Helper()
@@ -42,6 +45,11 @@ func openRedis(t *testing.T, server *redistest.Server, timeout time.Duration) ca
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	for deadline := time.Now().Add(2 * time.Minute); !c.Available(); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is not reached")
+		}
+	}
 	return c
 }
 
@@ -52,6 +60,7 @@ type store struct {
 
 func setup(t *testing.T, c cache.Cache) store {
 	s := store{responses.New(c), t}
+	s.TakeYourTime()
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
 	return s
 }
@@ -186,7 +195,7 @@ func TestWhatIsUnderWayIsNotKeptAfterAClear(t *testing.T) {
 func TestEveryKeyExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := setup(t, openRedis(t, server, 10*time.Second))
+	s := setup(t, openRedis(t, server, unhurried))
 	s.keeps(keyOf("chat", 1), answer(strings.Repeat("x", 600<<10)), time.Minute)
 	s.keeps(keyOf("chat", 2), answer("x"), 2*time.Hour)
 	keys := server.Keys()
