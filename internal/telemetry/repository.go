@@ -341,13 +341,14 @@ func (r *Repository) tables() []table {
 }
 
 // changePartitions runs a change in a transaction in which no other process
-// changes partitions, and which does not wait long for a table's lock.
+// changes partitions, and which does not wait long for a table's lock. For its
+// turn it waits as long as ctx lasts: whoever waits for that keeps nobody waiting.
 func (r *Repository) changePartitions(ctx context.Context, change func(tx pgx.Tx) error) error {
 	return postgres.InTx(ctx, r.db, func(tx pgx.Tx) error {
-		if err := r.queries.LimitLockWait(ctx, tx); err != nil {
+		if err := r.queries.LockPartitions(ctx, tx); err != nil {
 			return err
 		}
-		if err := r.queries.LockPartitions(ctx, tx); err != nil {
+		if err := r.queries.LimitLockWait(ctx, tx); err != nil {
 			return err
 		}
 		return change(tx)

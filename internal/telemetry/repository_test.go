@@ -290,6 +290,36 @@ func TestPartitionsAreKeptReadyByManyAtOnce(t *testing.T) {
 	}
 }
 
+// A gateway that is slow to change partitions keeps the others waiting, and is no
+// reason to take the database for one that is away.
+func TestPartitionsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	repo := NewRepository(db)
+	slow, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Rollback(context.WithoutCancel(t.Context()))
+	if err := repo.queries.LockPartitions(t.Context(), slow); err != nil {
+		t.Fatal(err)
+	}
+
+	ended := make(chan error, 1)
+	go func() { ended <- repo.EnsurePartitions(t.Context(), noon) }()
+	waitFor(t, func() bool {
+		const waits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'
+			AND clock_timestamp() - query_start > interval '1.2 s'` // longer than for a table
+		return len(ended) > 0 || count(t, db, waits) > 0
+	})
+	if err := slow.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("partitions after another's turn: %v", err)
+	}
+}
+
 // Creating tomorrow's partition must not wait for those who write today's.
 func TestPartitionsAreMadeWhileOthersWrite(t *testing.T) {
 	t.Parallel()
