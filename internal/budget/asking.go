@@ -74,15 +74,22 @@ type packedCaps struct {
 }
 
 // ask asks the store, behind what there is to tell it of the scope, or, while it
-// is away, the counters of this replica.
+// is away or silent about the scope, the counters of this replica.
 func (p *purse) ask(ctx context.Context, s *seat, r request) (answer, asking, error) {
-	l, began := p.ledger, time.Now()
-	for n := 0; !l.away.Load(); n++ {
-		p.rejoin()
+	return p.askSince(ctx, s, r, time.Now())
+}
+
+func (p *purse) askSince(ctx context.Context, s *seat, r request, began time.Time) (answer, asking, error) {
+	l := p.ledger
+	for n := 0; !p.alone(); n++ {
+		apart := p.rejoin()
 		how := p.begin(asking{caps: r.limits, token: l.token()})
 		a, err := p.sendBehind(ctx, p.request(s, r, r.limits, how.token), r.patient)
 		if err == nil {
 			l.heard.Store(time.Now().UnixNano())
+			if apart {
+				p.together()
+			}
 			return a, how, nil
 		}
 		how.heeded()
@@ -93,11 +100,11 @@ func (p *purse) ask(ctx context.Context, s *seat, r request) (answer, asking, er
 		if ctx.Err() != nil {
 			return answer{}, how, err
 		}
-		if l.missed(ctx, err, n, began) {
+		if p.missed(ctx, err, n, began) {
 			break
 		}
 	}
-	return p.askOffline(ctx, s, r)
+	return p.askOffline(ctx, s, r, began)
 }
 
 // step is one run of the script for the scope.

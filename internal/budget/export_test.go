@@ -52,6 +52,9 @@ func Guessed(l *Ledger, scope llm.Scope) bool {
 	return p.guessed
 }
 
+// AskAgain lets a scope's next call ask the store, however lately it was silent.
+func AskAgain(l *Ledger, scope llm.Scope) { l.purse(scope).aloneUntil.Store(0) }
+
 // Fix sets the time for the ledger's scripts; nil is the store's own.
 func Fix(l *Ledger, now func() time.Time) {
 	l.fixed = nil

@@ -166,6 +166,7 @@ func (l *Ledger) meet(ctx context.Context, replica string, life time.Duration) (
 		return nil, err
 	}
 	now := time.Now()
+	l.heard.Store(now.UnixNano())
 	for _, name := range names {
 		l.fleet.seen(name, now)
 	}

@@ -170,8 +170,10 @@ local function expect(expires)
   if following == 0 or expires < following then following, dirty = expires, true end
 end
 
+-- write keeps an entry, and when that was: a clock set back since is noticed.
 local function write(run, e)
   set(LIFE, run, encoded(e))
+  dirty = true
   expect(e.expires)
 end
 

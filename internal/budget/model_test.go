@@ -34,6 +34,32 @@ func TestTheScriptAgainstANaiveModel(t *testing.T) {
 	})
 }
 
+// TestAClockSetBackAfterARenewal keeps no reservation beyond a lease from then.
+func TestAClockSetBackAfterARenewal(t *testing.T) {
+	t.Parallel()
+	memory := cache.NewMemory(cache.MemoryConfig{})
+	t.Cleanup(func() { _ = memory.Close() })
+	at := func(seconds int64, step string, args ...string) []string {
+		t.Helper()
+		args = append([]string{step, number(1_790_000_000_000 + 1000*seconds), number(modelLease), "p", "birth"}, args...)
+		got, err := memory.Run(t.Context(), ledgerScript, []string{"budget:{key:m}"}, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	limits := unlimited()
+	at(0, stepLook, modelDay, modelMonth)
+	at(0, stepOpen, modelDay, modelMonth, modelDay, modelMonth, "0", "0", "0", "0", "0", "0", "0")
+	at(0, stepReserve, "r:run", modelDay, modelMonth, pack(1, 0), limits.pack())
+	at(14, stepRenew, modelDay, modelMonth, "r:run")
+	at(9, stepLook, modelDay, modelMonth) // its lease ends at 39
+	a, err := read(cache.Result{Values: at(40, stepLook, modelDay, modelMonth)})
+	if err != nil || a.numbers.live != 0 {
+		t.Errorf("got %d calls alive and %v, want none", a.numbers.live, err)
+	}
+}
+
 const (
 	modelDay, modelMonth = "2026-09-21", "2026-09"
 	modelLease           = 30_000

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/cache"
 )
+
+// aloneFor is how long a scope goes without a store that is silent about it, until
+// a call tries it again.
+const aloneFor = time.Second
 
 // share is this replica's part of what was left of a scope when the store went
 // away. Every replica takes as much, so that together they stay within it.
@@ -49,26 +54,50 @@ func (s sums) total(limit int) int64 {
 }
 
 // missed notes that the store did not answer for the nth time since a call has
-// begun to ask, and reports whether it is taken to be away. It is not while it
-// answers others: it is slow, and the call tries on for a while.
-func (l *Ledger) missed(ctx context.Context, err error, n int, began time.Time) bool {
-	if !errors.Is(err, cache.ErrUnavailable) {
-		l.log.Error("the ledger's counters cannot be used; limits are kept by this gateway alone", "error", err)
+// begun to ask, and reports whether the scope goes on without it. A store that
+// answers others is slow, and the call tries on for a while; then it is silent
+// about this scope alone, as a cluster is of which one part is gone.
+func (p *purse) missed(ctx context.Context, err error, n int, began time.Time) bool {
+	l := p.ledger
+	switch {
+	case !errors.Is(err, cache.ErrUnavailable):
+		p.standAlone(err)
+		return true
+	case n+1 < tries:
+		return false
+	case l.heard.Load() <= began.UnixNano():
 		l.leave()
 		return true
+	case time.Since(began) >= slowFor:
+		p.standAlone(err)
+		return true
 	}
-	if n+1 < tries {
-		return false
+	select {
+	case <-time.After(slowPause):
+	case <-ctx.Done():
 	}
-	if l.heard.Load() > began.UnixNano() && time.Since(began) < slowFor {
-		select {
-		case <-time.After(slowPause):
-		case <-ctx.Done():
-		}
-		return false
+	return false
+}
+
+// standAlone goes on without the store in this scope, for a while. Then it is
+// asked again.
+func (p *purse) standAlone(err error) {
+	now := time.Now()
+	until := now.Add(aloneFor).UnixNano()
+	if before := p.aloneUntil.Swap(until); before < now.UnixNano() {
+		p.ledger.log.Warn("the limits of a scope are kept by this gateway alone, within its share of what was left: the cache does not answer about it",
+			"kind", string(p.scope.Kind), "id", p.scope.ID, "error", err)
 	}
-	l.leave()
-	return true
+	p.ledger.aloneUntil.Store(until)
+}
+
+// alone reports whether the scope is counted without the store.
+func (p *purse) alone() bool { return p.ledger.away.Load() || toCome(&p.aloneUntil) }
+
+// toCome reports whether a moment, in nanoseconds, is still to come; none is not.
+func toCome(moment *atomic.Int64) bool {
+	at := moment.Load()
+	return at != 0 && time.Now().UnixNano() < at
 }
 
 // leave goes on without the store until a probe finds it.
@@ -80,14 +109,14 @@ func (l *Ledger) leave() {
 }
 
 // askOffline asks the counters of this replica.
-func (p *purse) askOffline(ctx context.Context, s *seat, r request) (answer, asking, error) {
+func (p *purse) askOffline(ctx context.Context, s *seat, r request, began time.Time) (answer, asking, error) {
 	how := p.begin(asking{offline: true, token: p.ledger.token()})
 	how.overtakes = false // this replica's own counters are told at once
 	p.mu.Lock()
-	if p.offline == nil && !p.ledger.away.Load() { // it has just come back
+	if p.offline == nil && !p.alone() { // it has just come back
 		p.mu.Unlock()
 		how.heeded()
-		return p.ask(ctx, s, r)
+		return p.askSince(ctx, s, r, began)
 	}
 	if p.offline == nil {
 		p.offline = &share{replicas: p.ledger.fleet.size(), taken: map[string]sums{}}
@@ -198,20 +227,38 @@ func (p *purse) settleOffline(m message) {
 }
 
 // rejoin goes back to the store, which hears of everything that was reserved
-// without it.
-func (p *purse) rejoin() {
+// without it, and reports whether the counters of this replica are kept meanwhile:
+// until the store has answered, it may be away still.
+func (p *purse) rejoin() bool {
 	p.mu.Lock()
-	if p.offline == nil || p.ledger.away.Load() {
+	defer p.mu.Unlock()
+	if p.offline == nil || p.alone() {
+		return false
+	}
+	p.introduceAll()
+	return true
+}
+
+// together gives up the counters of this replica, as the store has answered.
+func (p *purse) together() {
+	p.mu.Lock()
+	if p.offline == nil {
 		p.mu.Unlock()
 		return
 	}
 	p.offline = nil
-	for _, h := range p.live {
-		p.introduce(h)
-	}
+	p.introduceAll()
 	p.mu.Unlock()
 	_ = p.ledger.local.Delete(context.Background(), p.key)
 	p.ledger.enqueue(p)
+}
+
+// introduceAll queues the reservations that the store does not know. The caller
+// holds mu.
+func (p *purse) introduceAll() {
+	for _, h := range p.live {
+		p.introduce(h)
+	}
 }
 
 // introduce queues a reservation that the store does not know. The caller holds

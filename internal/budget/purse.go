@@ -36,7 +36,8 @@ type purse struct {
 
 	limits atomic.Pointer[packedCaps] // of the last call
 
-	turn chan struct{} // holds a place for whoever sends messages
+	turn       chan struct{} // holds a place for whoever sends messages
+	aloneUntil atomic.Int64  // until when the store is not asked about the scope, in nanoseconds
 
 	mu        sync.Mutex
 	live      map[string]*holding // by name; granted, not settled
@@ -52,7 +53,7 @@ type purse struct {
 	told      chan struct{} // closed when a replica has told what it knows
 	guessed   bool          // opened here without the database
 	shut      time.Time     // until when nobody asks again what is unknown
-	offline   *share        // not nil: counted here alone, as the store is away
+	offline   *share        // not nil: counted here too, as the store did not answer last
 	touched   time.Time
 }
 

@@ -32,6 +32,7 @@ func TestAStoreThatRefusesWorkInTheBackgroundIsLoggedOnce(t *testing.T) {
 		t.Errorf("before it refuses anything there is logged:\n%s", &logged)
 	}
 
+	eventually(t, "it is refused", func() bool { budget.Beat(l); return logged.Len() > 0 })
 	for range 3 {
 		budget.Beat(l)
 	}

@@ -246,8 +246,10 @@ func (s *step) entry(run string) (entry, bool) {
 	return decodeEntry(text)
 }
 
+// write keeps an entry, and when that was: a clock set back since is noticed.
 func (s *step) write(run string, e entry) {
 	s.tx.HashSet(s.key, run, e.encode(), life)
+	s.dirty = true
 	s.expect(e.expires)
 }
 

@@ -64,6 +64,10 @@ func (l *Ledger) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainFor)
 	defer cancel()
 	for !l.away.Load() && !l.deliver(ctx) && ctx.Err() == nil {
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+		}
 	}
 	_, _ = l.meet(ctx, l.replica, 0)
 	l.close()
@@ -172,7 +176,9 @@ func (l *Ledger) rejoin() {
 	}
 	l.log.Info("limits are shared again: the cache is back")
 	for _, v := range l.purses.Range {
-		v.(*purse).rejoin()
+		if p := v.(*purse); p.rejoin() {
+			l.enqueue(p)
+		}
 	}
 }
 
@@ -260,6 +266,7 @@ func (p *purse) toRenew(now time.Time) []string {
 // renewed takes how the scope stands, and tells reservations again that the store
 // has lost.
 func (p *purse) renewed(a answer, period Period) {
+	p.together()
 	p.mu.Lock()
 	p.known.note(period, a.numbers)
 	for _, name := range a.more {
