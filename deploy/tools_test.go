@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"go.uber.org/goleak"
 
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
@@ -22,7 +22,7 @@ const (
 	handbookFile     = "../docs/operations.md"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }
 
 // run runs a program of Prometheus's, and returns what it said and whether it
 // was content.

@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/config"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }
 
 var update = flag.Bool("update", false, "write what the queries print into tuning.md")
 

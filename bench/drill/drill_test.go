@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }
 
 const (
 	rate     = 12                      // calls per second: two drills at once cost little

@@ -41,7 +41,7 @@ func recordedRuns(t *testing.T) (*pgx.Conn, *ledger) {
 	t.Helper()
 	pool := postgrestest.New(t)
 	repository, runs := telemetry.NewRepository(pool), []llm.Run{recordedRun(true), recordedRun(false)}
-	if err := repository.EnsurePartitions(t.Context(), time.Now()); err != nil {
+	if err := repository.EnsurePartitions(t.Context(), runs[0].StartedAt); err != nil {
 		t.Fatal(err)
 	}
 	if err := repository.InsertRuns(t.Context(), []*llm.Run{&runs[0], &runs[1]}); err != nil {

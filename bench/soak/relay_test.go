@@ -44,7 +44,7 @@ func TestRelay(t *testing.T) {
 	}
 
 	conn := dial()
-	if got := exchangeWord(conn, "one", 10*time.Second); got != "one" {
+	if got := exchangeWord(conn, "one", time.Minute); got != "one" {
 		t.Errorf("%q came back, want one", got)
 	}
 	r.set(stalls)
@@ -52,18 +52,18 @@ func TestRelay(t *testing.T) {
 		t.Errorf("%q came back through a line that stands", got)
 	}
 	r.set(flows)
-	if got := readWord(conn, "two", 10*time.Second); got != "two" {
+	if got := readWord(conn, "two", time.Minute); got != "two" {
 		t.Errorf("%q came back, want what had been held", got)
 	}
 	r.set(down)
-	if got := exchangeWord(conn, "six", 10*time.Second); got != "" {
+	if got := exchangeWord(conn, "six", time.Minute); got != "" {
 		t.Errorf("%q came back through a line that is down", got)
 	}
-	if got := exchangeWord(dial(), "six", 10*time.Second); got != "" {
+	if got := exchangeWord(dial(), "six", time.Minute); got != "" {
 		t.Errorf("%q came back through a new line", got)
 	}
 	r.set(flows)
-	if got := exchangeWord(dial(), "ten", 10*time.Second); got != "ten" {
+	if got := exchangeWord(dial(), "ten", time.Minute); got != "ten" {
 		t.Errorf("%q came back, want ten", got)
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/api"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
 // The server lingers for half a second on a connection whose request it did not
 // read to the end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
 var (

@@ -3,9 +3,8 @@ package app_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }

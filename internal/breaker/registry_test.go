@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/breaker"
 	"github.com/breakwater-llm/breakwater/internal/breaker/replicatest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	replicatest.Main()
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // CF-B1: a breaker that is off lets everything through, also past an open

@@ -8,13 +8,14 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/cachetest"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"go.uber.org/goleak"
 )
 
 // A cluster's client looks again for nodes up to a second after it lost one;
 // that look cannot be called off, and finds the client closed.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // unhurried is a call's time where a test is not about time: a loaded machine

@@ -18,7 +18,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -29,10 +28,11 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/contextasm"
 	"github.com/breakwater-llm/breakwater/internal/contextasm/contextasmtest"
 	"github.com/breakwater-llm/breakwater/internal/contextasm/contextpb"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience bounds what a test waits for; a busy machine needs most of it.
 const patience = time.Minute

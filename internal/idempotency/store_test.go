@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
 	"github.com/breakwater-llm/breakwater/internal/idempotency"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // eachStore runs a test in this process and on a real server.
 func eachStore(t *testing.T, test func(*testing.T, cache.Cache)) {

@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/postgres/postgrestest"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	goleak.VerifyTestMain(postgrestest.Main(m))
+	leaktest.Main(postgrestest.Main(m))
 }
 
 // The circuits of the cases' two targets.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,10 +18,11 @@ import (
 	"github.com/breakwater-llm/breakwater/internal/breaker/grpcbreaker"
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/porttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience bounds what a test waits for; a busy machine needs most of it.
 const patience = time.Minute

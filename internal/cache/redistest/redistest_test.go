@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestServersOfTwoTestsAreSeparate(t *testing.T) {
 	t.Parallel()

@@ -7,10 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
+
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(Main(m)) }
+func TestMain(m *testing.M) { leaktest.Main(Main(m)) }
 
 // secondServer is what another test process that runs now would get.
 func secondServer(t *testing.T) *server {

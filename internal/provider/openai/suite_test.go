@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/openai"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()

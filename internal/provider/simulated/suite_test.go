@@ -3,15 +3,14 @@ package simulated_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/breakwater-llm/breakwater/internal/leaktest"
 	"github.com/breakwater-llm/breakwater/internal/llm"
 	"github.com/breakwater-llm/breakwater/internal/provider"
 	"github.com/breakwater-llm/breakwater/internal/provider/providertest"
 	"github.com/breakwater-llm/breakwater/internal/provider/simulated"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
