@@ -24,11 +24,11 @@ func (g *gateway) reload(ctx context.Context, load func() (*config.Config, error
 	if err == nil {
 		result, err = g.takeOver(read, why)
 	}
-	g.metrics.ConfigReloaded(result)
 	g.refused.Store(g.refusal(err))
 	if err != nil {
 		g.log.Error("configuration was not reloaded, the running one stays", "trigger", why, "error", err)
 	}
+	g.metrics.ConfigReloaded(result) // last: who sees it counted finds the rest
 }
 
 // refusal is what operators see of a configuration that is not taken over; nil
