@@ -37,16 +37,18 @@ func TestTheCommandForgetsAnswers(t *testing.T) {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q, want %d, %q and %q", args, got, &out, &errs, exit, stdout, stderr)
 		}
 	}
-	for _, want := range []string{"miss", "hit"} {
-		ask("chat", want)
-		ask("alpha/m1", want)
+	for _, model := range []string{"chat", "alpha/m1"} {
+		if had := cached(model, "X-Breakwater-Cache", "refresh"); had != "miss" { // which waits until it is kept
+			t.Errorf("%s: cache %q, want a miss", model, had)
+		}
+		ask(model, "hit")
 	}
 
 	clears(exitFailed, "", `"other"`, "--configuration", "other")
 	clears(exitDone, "1 answer(s) forgotten\n", "", "--configuration", "chat")
 	ask("alpha/m1", "hit")
 	ask("chat", "miss")
-	time.Sleep(1500 * time.Millisecond)             // what is asked for within a second behind a clear is not kept
+	<-time.After(1500 * time.Millisecond)           // what is asked for within a second behind a clear is not kept
 	cached("chat", "X-Breakwater-Cache", "refresh") // which waits until it is
 	ask("chat", "hit")
 	clears(exitDone, "2 answer(s) forgotten\n", "")

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -82,7 +81,7 @@ func TestAKilledProcessLeavesItsSpool(t *testing.T) {
 
 func callAnswered(t *testing.T, r *running) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	answer, err := apptest.Do(ctx, http.MethodPost, r.data+"/v1/chat/completions", apptest.ChatBody)
 	if err != nil || answer.Status != http.StatusOK {

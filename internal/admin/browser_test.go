@@ -120,9 +120,17 @@ func TestBrowserReachesEverythingWithTheKeyboard(t *testing.T) {
 	t.Parallel()
 	w := incident(time.Now())
 	b := browse(t)
-	server := serve(t, w.pages())
+	pages := w.pages()
+	server := serve(t, pages)
 	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL))
 	b.until(isLive)
+	// What is replaced loses the focus: the page has to have taken in all that its
+	// stream sends at the beginning.
+	w.change(func(w *world) {
+		w.addRun(time.Now(), "success", "", "", 5, attempt("a/b/c", "success", "", "", 200, "closed", 5))
+	})
+	pages.CircuitEvent(breaker.Event{})
+	b.until(`document.querySelectorAll('table.runs tbody tr').length === 9`)
 
 	want := ask[int](b, `document.querySelectorAll('a[href], [tabindex="0"], button, input, select, summary').length
 		- [...document.querySelectorAll('.live a')].filter(a => !a.checkVisibility()).length`)

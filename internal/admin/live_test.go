@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait of a test on something that should happen.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // message is one event as a page receives it.
 type message struct{ name, data string }

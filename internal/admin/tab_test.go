@@ -20,7 +20,7 @@ var screenshots = flag.String("screenshots", "", "the directory to write picture
 
 // browserPatience bounds a whole test in the browser: it may start slowly on a
 // busy machine.
-const browserPatience = 2 * time.Minute
+const browserPatience = 6 * time.Minute
 
 // tab is a page in a real browser.
 type tab struct {
@@ -41,7 +41,7 @@ func browse(t *testing.T) *tab {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(browserPatience/2),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 	)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), browserPatience)
@@ -120,7 +120,7 @@ func (b *tab) until(expression string) {
 }
 
 // untilPatience bounds what the page is waited for.
-const untilPatience = 30 * time.Second
+const untilPatience = 2 * time.Minute
 
 func (b *tab) poll(expression string) (bool, error) {
 	return chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(untilPatience)))

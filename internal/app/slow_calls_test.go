@@ -15,7 +15,7 @@ func TestATargetThatIsSlowIsLeftAlone(t *testing.T) {
 	late := []any{apptest.RoleChunk, waits, apptest.Chunk("o"), apptest.Chunk("k"), apptest.FinishChunk, apptest.UsageChunk, apptest.Done}
 	a, b := apptest.NewUpstream(t, apptest.Stream(late...)), apptest.NewUpstream(t, apptest.Stream(late[0], late[2], late[3], late[4], late[5], late[6]))
 	g := apptest.Start(t, apptest.TwoTargets(a, b,
-		"circuit_breaker: {cooldown: 1h, max_cooldown: 1h}",
+		"circuit_breaker: {cooldown: 1h, max_cooldown: 1h, window: {size: 10m}}",
 		"breakers: [{match: 'alpha/*/*', slow_call_rate_threshold: 0.5, slow_call_duration: 50ms, min_calls: 2}]"))
 	for range 3 {
 		if answer := g.Post(t, apptest.StreamBody); answer.Status != 200 || answer.Content(t) != "ok" {

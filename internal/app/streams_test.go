@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,8 +37,8 @@ func endless(w http.ResponseWriter, r *http.Request, _ int) {
 func TestASlowReaderNeverTripsAProvider(t *testing.T) {
 	t.Parallel()
 	a := apptest.NewUpstream(t, endless)
-	g := apptest.Start(t, apptest.Configuration(serving("write_timeout: 5s")+"\ncircuit_breaker: {failure_threshold: 1}",
-		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 30s, first_token: 30s, idle: 3s, total: 30s}"}))
+	g := apptest.Start(t, apptest.Configuration(serving("write_timeout: 12s")+"\ncircuit_breaker: {failure_threshold: 1}",
+		apptest.Provider{Name: "alpha", Region: "r1", Upstream: a, Extra: "timeouts: {connect: 1m, first_token: 1m, idle: 8s, total: 1m}"}))
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
@@ -76,11 +75,19 @@ func TestASlowReaderNeverTripsAProvider(t *testing.T) {
 // since nothing of an answer was sent; only if none is left it ends in an error.
 func TestAStreamThatBeganEarlyMayStillFallBack(t *testing.T) {
 	t.Parallel()
-	a := apptest.NewUpstream(t, apptest.After(700*time.Millisecond, apptest.Status(503)))
+	pinged := make(chan struct{})
+	a := apptest.NewUpstream(t, apptest.Held(pinged, apptest.Status(503)))
 	b := apptest.NewUpstream(t, apptest.OKStream())
 	g := apptest.Start(t, apptest.TwoTargets(a, b, serving("stream_commit_after: 200ms, stream_keepalive: 200ms")))
+	early := func() apptest.Answer {
+		t.Helper()
+		client := g.Open(t, apptest.StreamBody)
+		client.Until(": ping")
+		close(pinged) // A fails only now
+		return client.Rest()
+	}
 
-	answer := g.Post(t, apptest.StreamBody)
+	answer := early()
 
 	if got := answer.Content(t); answer.Status != 200 || got != "ok" || !strings.HasPrefix(answer.Body, ": ping\n") {
 		t.Errorf("status %d, content %q, stream %q; want B's after a ping", answer.Status, got, answer.Body)
@@ -91,8 +98,10 @@ func TestAStreamThatBeganEarlyMayStillFallBack(t *testing.T) {
 		}
 	}
 
+	pinged = make(chan struct{})
+	a.SetScript(apptest.Held(pinged, apptest.Status(503)))
 	b.SetScript(apptest.Status(500))
-	failed := g.Post(t, apptest.StreamBody)
+	failed := early()
 	if got := failed.LastError(t); failed.Status != 200 || got.Code != "upstream_stream_failed" || strings.Contains(failed.Body, "[DONE]") {
 		t.Errorf("status %d, stream %q; want an error event at its end", failed.Status, failed.Body)
 	}

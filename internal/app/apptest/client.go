@@ -149,7 +149,9 @@ func (a Answer) Content(t testing.TB) string {
 // Reader is a client in the middle of a stream.
 type Reader struct {
 	t     testing.TB
-	lines *bufio.Scanner
+	resp  *http.Response
+	body  *bufio.Reader
+	read  strings.Builder
 	leave context.CancelFunc
 }
 
@@ -163,23 +165,29 @@ func (g *Gateway) Open(t testing.TB, body string, headers ...string) *Reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = resp.Body.Close() })
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, longestLine)
-	return &Reader{t: t, lines: lines, leave: leave}
+	return &Reader{t: t, resp: resp, body: bufio.NewReader(resp.Body), leave: leave}
 }
 
-// longestLine is how long a line of a stream may be.
-const longestLine = 1 << 20
-
-// Until reads until a data line holds text.
+// Until reads until a line holds text.
 func (r *Reader) Until(text string) {
 	r.t.Helper()
-	for r.lines.Scan() {
-		if strings.Contains(r.lines.Text(), text) {
+	for {
+		line, err := r.body.ReadString('\n')
+		r.read.WriteString(line)
+		if strings.Contains(line, text) {
 			return
 		}
+		if err != nil {
+			r.t.Fatalf("the stream ended without %q: %v", text, err)
+		}
 	}
-	r.t.Fatalf("the stream ended without %q: %v", text, r.lines.Err())
+}
+
+// Rest reads to the end and returns the whole answer, also what was read before.
+func (r *Reader) Rest() Answer {
+	r.t.Helper()
+	_, err := r.body.WriteTo(&r.read)
+	return Answer{Status: r.resp.StatusCode, Header: r.resp.Header, Body: r.read.String(), Err: err}
 }
 
 // Leave closes the connection.

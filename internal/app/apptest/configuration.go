@@ -81,7 +81,7 @@ func Configuration(more string, providers ...Provider) string {
 			fmt.Fprintf(&text, "    api_key: sk-%s-secret\n", p.Name)
 		}
 		if !strings.Contains(p.Extra, "timeouts:") {
-			text.WriteString("    timeouts: {connect: 30s, first_token: 30s, idle: 30s, total: 30s}\n")
+			text.WriteString("    timeouts: {connect: 2m, first_token: 2m, idle: 2m, total: 2m}\n")
 		}
 		if !strings.Contains(p.Extra, "retry:") {
 			text.WriteString("    retry: {max: 0, base: 10ms}\n")

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait of a test; a slow machine needs most of it.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Gateway is a running gateway with a database of its own.
 type Gateway struct {
