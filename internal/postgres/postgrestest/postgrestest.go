@@ -7,6 +7,7 @@ package postgrestest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/breakwater-llm/breakwater/internal/postgres"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -24,7 +26,7 @@ const startTimeout = 2 * time.Minute
 // when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), URL(t), postgres.Options{})
+	pool, err := postgres.Open(t.Context(), URL(t), postgres.Options{ConnectTimeout: startTimeout}) // of a busy machine
 	if err != nil {
 		t.Fatalf("open the test database: %v", err)
 	}
@@ -93,8 +95,20 @@ func (s *server) exec(ctx context.Context, sql string) error {
 		}
 		s.conn = conn
 	}
-	if _, err := s.conn.Exec(ctx, sql); err != nil {
-		return fmt.Errorf("%s: %w", sql, err)
+	for began := time.Now(); ; {
+		_, err := s.conn.Exec(ctx, sql)
+		if err == nil {
+			return nil
+		}
+		if !inUse(err) || time.Since(began) > startTimeout {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
 	}
-	return nil
+}
+
+// inUse reports whether sessions of the database were still ending, for which the
+// server waits five seconds and no more.
+func inUse(err error) bool {
+	var answered *pgconn.PgError
+	return errors.As(err, &answered) && answered.Code == "55006"
 }

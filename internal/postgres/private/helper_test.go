@@ -389,7 +389,7 @@ func awaitSession(t *testing.T, url string) {
 
 func awaitThat(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

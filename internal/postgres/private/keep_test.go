@@ -2,6 +2,7 @@ package private
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -57,6 +58,7 @@ func TestAServerThatEndsByItselfIsStartedAgain(t *testing.T) {
 			recall(t, server.URL())
 
 			for _, says := range []string{"level=ERROR msg=\"private database ended by itself, it is started again\"", "level=INFO msg=\"private database is back\""} {
+				awaitThat(t, "the log says all", func() bool { return strings.Count(log.String(), says) >= 2 })
 				if n := strings.Count(log.String(), says); n != 2 {
 					t.Errorf("the log says %d times %q, want 2:\n%s", n, says, log.String())
 				}
@@ -79,9 +81,11 @@ func TestAServerThatCannotBeStartedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spoil := func(text []byte) {
+	_, acc := placeOf(t, cfg)
+	spoil := func(text []byte) { // at once: half a file would be another reason
 		t.Helper()
-		if err := os.WriteFile(settings, text, 0o600); err != nil {
+		whole := settings + ".new"
+		if err := errors.Join(os.WriteFile(whole, text, 0o600), acc.own(whole), os.Rename(whole, settings)); err != nil {
 			t.Fatal(err)
 		}
 	}
