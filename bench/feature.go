@@ -18,7 +18,8 @@ type feature struct {
 	name   string
 	key    bool   // callers have a key
 	limits bool   // limits hold for the key and for the configuration, which nobody reaches
-	keyed  bool   // every call has an idempotency key of its own
+	keyed  bool   // every call has an idempotency key, of its own but for again
+	again  bool   // it is always the same, so that all calls but the first are replays
 	shared bool   // state is on the Redis of the run, circuits included
 	chat   string // more lines of the configuration that is called
 	cached bool   // all calls but the first are answered from the cache
@@ -34,10 +35,12 @@ func features() []feature {
 		{name: "keys", key: true},
 		{name: "keys, limits", key: true, limits: true},
 		{name: "idempotency keys", keyed: true},
+		{name: "replays", keyed: true, again: true},
 		{name: "response cache, hits", chat: "    response_cache: {ttl: 1h}\n", cached: true},
 		{name: "shared state", shared: true},
 		{name: "shared, keys, limits", shared: true, key: true, limits: true},
 		{name: "shared, idempotency keys", shared: true, keyed: true},
+		{name: "shared, replays", shared: true, keyed: true, again: true},
 	}
 }
 
@@ -106,7 +109,10 @@ func (f *featured) headers() string {
 	if f.secret != "" {
 		lines.WriteString("Authorization: Bearer " + f.secret + "\r\n")
 	}
-	if f.feature.keyed {
+	switch {
+	case f.feature.again:
+		lines.WriteString("Idempotency-Key: call\r\n")
+	case f.feature.keyed:
 		fmt.Fprintf(&lines, "Idempotency-Key: call-%d\r\n", f.calls.Add(1))
 	}
 	return lines.String()

@@ -20,7 +20,7 @@ func TestEveryFeatureIsAConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := feature{
-				name: f.name, keyed: f.keyed, chat: f.chat,
+				name: f.name, keyed: f.keyed, again: f.again, chat: f.chat,
 				key:    cfg.Auth.Mode == config.AuthKeys,
 				limits: len(cfg.Limits()) > 0, shared: cfg.Cache.URL.Reveal() != "",
 				cached: cfg.Configurations["chat"].ResponseCache != nil,
@@ -35,10 +35,13 @@ func TestEveryFeatureIsAConfiguration(t *testing.T) {
 func TestHeadersOfACall(t *testing.T) {
 	t.Parallel()
 	f := &featured{feature: feature{keyed: true}, secret: "bw_x"}
-	got := []string{f.headers(), f.headers(), new(featured).headers()}
+	again := &featured{feature: feature{keyed: true, again: true}}
+	got := []string{f.headers(), f.headers(), again.headers(), again.headers(), new(featured).headers()}
 	want := []string{
 		"Authorization: Bearer bw_x\r\nIdempotency-Key: call-1\r\n",
 		"Authorization: Bearer bw_x\r\nIdempotency-Key: call-2\r\n",
+		"Idempotency-Key: call\r\n",
+		"Idempotency-Key: call\r\n",
 		"",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

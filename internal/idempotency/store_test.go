@@ -37,7 +37,7 @@ func eachStore(t *testing.T, test func(*testing.T, cache.Cache)) {
 }
 
 // openRedis gives a call time for a busy machine.
-func openRedis(t *testing.T, server *redistest.Server) cache.Cache {
+func openRedis(t testing.TB, server *redistest.Server) cache.Cache {
 	t.Helper()
 	c, err := cache.OpenValkey(server.URL(), cache.ValkeyConfig{Timeout: time.Minute})
 	if err != nil {
