@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Monitor keeps everything that the server is asked from now on, commands of
@@ -22,6 +23,9 @@ func (s *Server) Monitor() (stop func() string) {
 		if _, err := c.do(command...); err != nil {
 			s.t.Fatalf("%s: %v", command[0], err)
 		}
+	}
+	if err := c.conn.SetDeadline(time.Time{}); err != nil { // however long the test takes
+		s.t.Fatal(err)
 	}
 	var seen strings.Builder
 	var reading sync.WaitGroup
