@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -27,7 +28,8 @@ func (c circuit) when() string {
 	return "after " + tidy(c.after).String()
 }
 
-// lateness is how long after a sick time a call may still end that began in it.
+// lateness is how long after a sick time a call may still end that began in it,
+// where a record does not say.
 const lateness = 4 * time.Second
 
 // circuitsOf says what the circuit did in each phase. It is closed at first.
@@ -45,7 +47,7 @@ func circuitsOf(phases []phase, r *record) []circuit {
 				c.untold++
 			}
 			if e.To == stateOpen {
-				c.open(p, e, began, first == next && since.Before(began) && i > 0)
+				c.open(p, e, began, first == next && since.Before(began) && i > 0 && e.At.Sub(began) <= cmp.Or(r.late, lateness))
 			}
 			if e.To == stateHalfOpen && e.Reason == reasonCanary {
 				c.canaries++
@@ -70,7 +72,7 @@ func (c *circuit) open(p phase, e event, began time.Time, leftOver bool) {
 	}
 	after := e.At.Sub(began)
 	switch {
-	case p.well() && !(leftOver && after <= lateness):
+	case p.well() && !leftOver:
 		c.wrong++
 	case !p.well() && !c.opened:
 		c.opened, c.after = true, after

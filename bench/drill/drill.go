@@ -15,8 +15,9 @@ import (
 // drill goes through one scenario with one gateway.
 type drill struct {
 	*scenario
-	admin  string // URL of the admin plane
-	judged bool   // wait for circuits that are late
+	admin  string        // URL of the admin plane
+	judged bool          // wait for circuits that are late
+	places chan struct{} // of calls under way at once; nil = any number
 
 	client  *client
 	sim     simulator
@@ -32,6 +33,7 @@ type record struct {
 	phases []stretch
 	calls  []call
 	events []event
+	late   time.Duration // after a sick time, of calls that began in it; 0 = lateness
 }
 
 // stretch is a phase as it went.

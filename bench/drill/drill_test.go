@@ -17,10 +17,11 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(postgrestest.Main(m)) }
 
 const (
-	rate     = 12                      // calls per second: two drills at once cost little
-	hurry    = 10                      // how much shorter than by hand the phases are
-	patience = 20 * time.Second        // for a circuit, on a machine that is busy with many tests
-	slow     = 1500 * time.Millisecond // what no call of a well provider takes there
+	rate     = 12               // calls per second: a drill costs little
+	most     = 16               // calls at once: on a machine that is too busy for the rate they would pile up
+	hurry    = 10               // how much shorter than by hand the phases are
+	patience = 90 * time.Second // for a circuit, on a machine that is busy with many tests
+	slow     = 4 * time.Second  // what no call of a well provider takes there
 )
 
 // TestTheDrill goes through the scenario of the examples with their
@@ -34,19 +35,24 @@ func TestTheDrill(t *testing.T) {
 	}{
 		"circuits in the gateway": {func(*testing.T) string { return "" }, "traffic"},
 		"circuits on Redis": {func(t *testing.T) string {
-			return fmt.Sprintf("cache: {url: %q, timeout: 2s}\n", redistest.Start(t).URL())
+			return fmt.Sprintf("cache: {url: %q, timeout: 10s}\n", redistest.Start(t).URL())
 		}, "traffic"},
 		"canaries": {func(*testing.T) string { return "" }, "canary"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // one after the other: together they would be what keeps the machine busy
 			g := apptest.Start(t, tt.cache(t)+policyOfTheExample(t, tt.probe))
 			s := hurried(t)
-			r, err := newDrill(s, g.URL, g.AdminURL).run(t.Context())
+			d := newDrill(s, g.URL, g.AdminURL)
+			d.places = make(chan struct{}, most)
+			r, err := d.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, s, r, tt.probe == "canary")
+			r.late = patience
+			check(t, s, r)
+			if n := closedUnasked(r.events); n > 0 && tt.probe == "canary" {
+				t.Errorf("the circuit closed %d times without a canary", n)
+			}
 			if t.Failed() || testing.Verbose() {
 				t.Log(newScorecard(s, r, true).report(name, "unknown"))
 			}
@@ -68,7 +74,7 @@ func policyOfTheExample(t *testing.T, probe string) string {
 		{"\n  max_cooldown: 2s\n", "\n  max_cooldown: 1s\n"},
 		{"\n  slow_call_duration: 800ms\n", "\n  slow_call_duration: " + slow.String() + "\n"},
 		{`{mode: "${PROBE:-traffic}", timeout: 1s}`, `{mode: ` + probe + `, timeout: 4s}`},
-		{"\n    timeouts: {first_token: 3s, idle: 3s, total: 3s}\n", "\n    timeouts: {first_token: 4s, idle: 4s, total: 4s}\n"},
+		{"\n    timeouts: {first_token: 3s, idle: 3s, total: 3s}\n", "\n    timeouts: {first_token: 10s, idle: 10s, total: 10s}\n"},
 	} {
 		found = found && strings.Contains(policy, change[0])
 		policy = strings.Replace(policy, change[0], change[1], 1)
@@ -106,9 +112,9 @@ func hurried(t *testing.T) *scenario {
 }
 
 // check fails the test for each broken bound, and for what bounds do not say.
-func check(t *testing.T, s *scenario, r *record, canaries bool) {
+func check(t *testing.T, s *scenario, r *record) {
 	t.Helper()
-	spared := 0
+	spared, helped, helpless := 0, 0, 0
 	for i, row := range newScorecard(s, r, true).rows {
 		if row.circuit.wrong > 0 && starved(r, i) {
 			t.Logf("%s: calls took over %s, so that the circuit opened with reason", row.Name, slow)
@@ -117,17 +123,36 @@ func check(t *testing.T, s *scenario, r *record, canaries bool) {
 		for _, broken := range row.judge() {
 			t.Error(broken)
 		}
-		if row.circuit.closed && row.circuit.after > 0 && canaries && row.circuit.canaries == 0 {
-			t.Errorf("%s: the circuit closed without a canary", row.Name)
-		}
-		if !row.well() && row.chat.failed >= row.alone.failed && row.alone.failed > 0 {
-			t.Errorf("%s: %d calls failed with a fallback, %d without", row.Name, row.chat.failed, row.alone.failed)
-		}
 		spared += row.alone.refused
+		if !row.well() {
+			helped, helpless = helped+row.chat.failed, helpless+row.alone.failed
+		}
+	}
+	// Not phase by phase: one that goes on until its circuit opens, and no longer,
+	// may have lost as many streams on both sides.
+	if helped >= helpless {
+		t.Errorf("%d calls to a sick provider failed with a fallback, %d without", helped, helpless)
 	}
 	if spared == 0 {
 		t.Error("no call without a fallback was refused at once")
 	}
+}
+
+// closedUnasked counts the closings before which no canary went since the circuit
+// opened last: in the same phase, or at the end of the one before.
+func closedUnasked(events []event) (n int) {
+	asked := false
+	for _, e := range events {
+		switch {
+		case e.To == stateOpen:
+			asked = false
+		case e.To == stateHalfOpen && e.Reason == reasonCanary:
+			asked = true
+		case e.To == stateClosed && !asked:
+			n++
+		}
+	}
+	return n
 }
 
 // starved reports whether this machine, not the provider, was slow in a phase.

@@ -11,13 +11,40 @@ import (
 // under way: callers do not wait for one another.
 func (d *drill) load(ctx context.Context) {
 	ending := context.WithoutCancel(ctx) // calls under way end in their own time
-	began, gap := time.Now(), time.Second/time.Duration(d.Rate)
+	due, gap := time.Now(), time.Second/time.Duration(d.Rate)
 	var calls sync.WaitGroup
-	for n := 0; pause(ctx, time.Until(began.Add(time.Duration(n)*gap))) == nil; n++ {
-		calls.Go(func() { d.call(ending, n) })
+	for n := 0; pause(ctx, time.Until(due)) == nil && d.enter(ctx); n++ {
+		calls.Go(func() {
+			defer d.leave()
+			d.call(ending, n)
+		})
+		due = due.Add(gap)
+		if now := time.Now(); d.places != nil && now.After(due) {
+			due = now // what a busy machine has missed is not made up for
+		}
 	}
 	calls.Wait()
 	d.client.close()
+}
+
+// enter waits until one more call may be under way, where not any number may. It
+// returns false when ctx ends first.
+func (d *drill) enter(ctx context.Context) bool {
+	if d.places == nil {
+		return true
+	}
+	select {
+	case d.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *drill) leave() {
+	if d.places != nil {
+		<-d.places
+	}
 }
 
 // call makes the n-th call and keeps what came of it.
