@@ -32,6 +32,8 @@ const (
 // takes the watch on itself with it.
 type Watcher struct {
 	path    string
+	miss    time.Duration // missFor
+	every   time.Duration // lookEvery
 	notify  *fsnotify.Watcher
 	changes chan struct{}
 
@@ -41,13 +43,15 @@ type Watcher struct {
 }
 
 // Watch begins to watch a file, which may be missing still, until Stop.
-func Watch(path string) (*Watcher, error) {
+func Watch(path string) (*Watcher, error) { return watch(path, missFor, lookEvery) }
+
+func watch(path string, miss, every time.Duration) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
 	w := &Watcher{
-		path: path, notify: notify, changes: make(chan struct{}, 1),
+		path: path, miss: miss, every: every, notify: notify, changes: make(chan struct{}, 1),
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := notify.Add(filepath.Dir(path)); err != nil {
@@ -79,7 +83,7 @@ func (w *Watcher) Stop() {
 
 func (w *Watcher) watch(seen os.FileInfo) {
 	defer close(w.done)
-	again := time.NewTicker(lookEvery)
+	again := time.NewTicker(w.every)
 	defer again.Stop()
 	settled := time.NewTimer(settleFor)
 	settled.Stop()
@@ -104,7 +108,7 @@ func (w *Watcher) watch(seen os.FileInfo) {
 		seen = now
 		w.follow()
 		if now == nil {
-			settled.Reset(missFor)
+			settled.Reset(w.miss)
 			continue
 		}
 		settled.Reset(settleFor)
