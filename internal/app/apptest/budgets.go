@@ -30,7 +30,7 @@ func (g *Gateway) KeyLimits(t testing.TB, key string) map[string]Limit {
 
 func (g *Gateway) limits(t testing.TB, query string) map[string]Limit {
 	t.Helper()
-	answer := Get(t, g.AdminURL+"/api/v1/budgets?"+query)
+	answer := Read(t, g.AdminURL+"/api/v1/budgets?"+query)
 	var list struct {
 		Budgets []struct{ Limits []Limit }
 	}

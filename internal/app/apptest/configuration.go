@@ -52,9 +52,9 @@ type Provider struct {
 }
 
 // TwoTargets returns the setting of the cases: upstreams A = alpha/m1/r1 and
-// B = beta/m1/r2 behind the configuration chat, no retries, clocks that no test
-// waits for, a breaker that opens for one second when more than half of at least
-// ten calls failed.
+// B = beta/m1/r2 behind the configuration chat, no retries, clocks and a window that
+// no test outlasts, a breaker that opens for one second when more than half of at
+// least ten calls failed.
 func TwoTargets(a, b *Upstream, more ...string) string {
 	return Configuration(strings.Join(more, "\n"),
 		Provider{Name: "alpha", Region: "r1", Upstream: a},
@@ -72,7 +72,7 @@ func OneTarget(a *Upstream, more ...string) string {
 func Configuration(more string, providers ...Provider) string {
 	var text strings.Builder
 	if !strings.Contains("\n"+more, "\ncircuit_breaker:") {
-		text.WriteString("circuit_breaker: {failure_threshold: 0, cooldown: 1s, cooldown_jitter: 0}\n")
+		text.WriteString("circuit_breaker: {failure_threshold: 0, window: {size: 10m}, cooldown: 1s, cooldown_jitter: 0}\n")
 	}
 	text.WriteString("providers:\n")
 	for _, p := range providers {

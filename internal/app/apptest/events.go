@@ -56,7 +56,7 @@ func parseEvent(t testing.TB, raw json.RawMessage) CircuitEvent {
 // History reads one page of a circuit's events.
 func (g *Gateway) History(t testing.TB, circuit, query string) EventPage {
 	t.Helper()
-	answer := Get(t, g.AdminURL+"/api/v1/circuits/"+url.PathEscape(circuit)+"/events"+query)
+	answer := Read(t, g.AdminURL+"/api/v1/circuits/"+url.PathEscape(circuit)+"/events"+query)
 	var page EventPage
 	if err := json.Unmarshal([]byte(answer.Body), &page); err != nil || answer.Status != http.StatusOK {
 		t.Fatalf("history %s: %d %s", query, answer.Status, answer.Body)

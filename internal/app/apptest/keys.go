@@ -29,7 +29,14 @@ func (g *Gateway) MintKey(t testing.TB, name, limits string) Key {
 func (g *Gateway) MintKeyWith(t testing.TB, name string, more ...string) Key {
 	t.Helper()
 	members := append([]string{fmt.Sprintf(`"name":%q`, name)}, more...)
-	answer := g.Operator(t, http.MethodPost, "/api/v1/keys", "{"+strings.Join(members, ",")+"}")
+	var answer Answer
+	Eventually(t, func() string { // the database may be away for a moment on a busy machine
+		answer = g.Operator(t, http.MethodPost, "/api/v1/keys", "{"+strings.Join(members, ",")+"}")
+		if answer.Status == http.StatusServiceUnavailable {
+			return answer.Body
+		}
+		return ""
+	})
 	var minted struct{ ID, Key, Prefix string }
 	if err := json.Unmarshal([]byte(answer.Body), &minted); err != nil || minted.Key == "" {
 		t.Fatalf("mint key %s: status %d %s", name, answer.Status, answer.Body)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
@@ -161,10 +160,10 @@ func nothingIsKeptUnlessConfigured(t *testing.T) {
 func operatorsForgetAnswers(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.OK())
 	g := apptest.Start(t, apptest.OneTarget(a, caching))
-	cached(t, g, apptest.ChatBody, "miss")
-	cached(t, g, with(""), "miss")
-	cached(t, g, strings.Replace(with(""), `"chat"`, `"alpha/m1"`, 1), "miss")
-	apptest.Eventually(t, func() string { return missed(g.Post(t, with(""))) })
+	refresh := []string{"X-Breakwater-Cache", "refresh"} // which waits for what is kept
+	cached(t, g, apptest.ChatBody, "miss", refresh...)
+	cached(t, g, with(""), "miss", refresh...)
+	cached(t, g, strings.Replace(with(""), `"chat"`, `"alpha/m1"`, 1), "miss", refresh...)
 	clears := func(query string, status int, want string) {
 		t.Helper()
 		answer, err := apptest.Do(t.Context(), http.MethodDelete, g.AdminURL+"/api/v1/response-cache"+query, "")
@@ -176,8 +175,8 @@ func operatorsForgetAnswers(t *testing.T) {
 	clears("?configuratoin=chat", 400, `"invalid_value"`)
 	clears("?configuration=chat", 200, `{"deleted":2}`)
 	clears("?configuration=chat", 200, `{"deleted":0}`)
-	cached(t, g, apptest.ChatBody, "miss")
 	clears("", 200, `{"deleted":1}`) // of the direct target
+	cached(t, g, apptest.ChatBody, "miss")
 }
 
 func missed(answer apptest.Answer) string {
@@ -188,11 +187,10 @@ func missed(answer apptest.Answer) string {
 }
 
 func degradedAnswers(t *testing.T) {
-	const section = "configurations:\n  chat:\n    targets: [{provider: alpha, model: m1}]\n    response_cache: {ttl: 100ms}\n    degrade: {stale: 1h, message: We are away.}\n"
+	const section = "configurations:\n  chat:\n    targets: [{provider: alpha, model: m1}]\n    response_cache: {ttl: 1ns}\n    degrade: {stale: 1h, message: We are away.}\n"
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.OK(), apptest.Status(500)))
 	g := apptest.Start(t, apptest.OneTarget(a, section))
-	cached(t, g, apptest.ChatBody, "miss")
-	<-time.After(300 * time.Millisecond) // past its time
+	cached(t, g, apptest.ChatBody, "miss", "X-Breakwater-Cache", "refresh") // which waits for what is kept, and then is past its time
 	isDegraded := func(answer apptest.Answer, how, text, target string) {
 		t.Helper()
 		equal(t, "degraded", []string{answer.Header.Get("X-Breakwater-Degraded"), answer.Header.Get("X-Breakwater-Target")}, []string{how, target})
@@ -258,7 +256,7 @@ func gatewaysShareAnswers(t *testing.T) {
 	})
 	cached(t, two, apptest.ChatBody, "hit")
 	for _, key := range server.Keys() {
-		if server.TTL(key) <= 0 {
+		if endless(server, key) {
 			t.Errorf("%s stays for ever", key)
 		}
 	}

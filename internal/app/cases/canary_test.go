@@ -19,8 +19,13 @@ import (
 // asked is what the canaries of these tests ask.
 const asked = "Are you well?"
 
-// canary is eager with canaries, and with further keys of the probe.
+// canary is eager with canaries that may take long, and with further keys of the
+// probe.
 func canary(keys ...string) string {
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+	if !strings.Contains(strings.Join(keys, " "), "timeout:") {
+		keys = append(keys, "timeout: 1m")
+	}
 	return strings.TrimSuffix(eager, "}") + ", probe: {mode: canary, prompt: \"" + asked + "\", " + strings.Join(keys, ", ") + "}}"
 }
 
@@ -48,7 +53,7 @@ func awaitCanary(t *testing.T, a *apptest.Upstream, n int, gateways ...*apptest.
 func ownRuns(t *testing.T, g *apptest.Gateway, operation string) []apptest.Row {
 	t.Helper()
 	var list struct{ Runs []apptest.Row }
-	if err := json.Unmarshal([]byte(apptest.Get(t, g.AdminURL+"/api/v1/runs?operation="+operation).Body), &list); err != nil {
+	if err := json.Unmarshal([]byte(apptest.Read(t, g.AdminURL+"/api/v1/runs?operation="+operation).Body), &list); err != nil {
 		t.Fatal(err)
 	}
 	return list.Runs
@@ -191,7 +196,7 @@ func TestACanaryIsRecordedApartFromCalls(t *testing.T) {
 func attemptsOfRun(t *testing.T, g *apptest.Gateway, run any) []apptest.Row {
 	t.Helper()
 	var detail struct{ Attempts []apptest.Row }
-	if err := json.Unmarshal([]byte(apptest.Get(t, g.AdminURL+"/api/v1/runs/"+fmt.Sprint(run)).Body), &detail); err != nil {
+	if err := json.Unmarshal([]byte(apptest.Read(t, g.AdminURL+"/api/v1/runs/"+fmt.Sprint(run)).Body), &detail); err != nil {
 		t.Fatal(err)
 	}
 	return detail.Attempts

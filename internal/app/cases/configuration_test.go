@@ -20,7 +20,7 @@ var configuration = theme{
 // nothing of anyone's health.
 func aReloadKeepsCircuitsStreamsAndHealth(t *testing.T) {
 	more := []string{
-		"circuit_breaker: {failure_threshold: 1, cooldown: 1h, max_cooldown: 1h, cooldown_jitter: 0}",
+		"circuit_breaker: {failure_threshold: 1, window: {size: 10m}, cooldown: 1h, max_cooldown: 1h, cooldown_jitter: 0}",
 		"health: {refresh: 20ms}",
 	}
 	release := make(chan struct{})

@@ -18,7 +18,7 @@ var disconnect = theme{
 }
 
 func leavingEndsTheUpstreamsWork(t *testing.T) {
-	const work = 5 * time.Second
+	const work = time.Minute
 	a := apptest.NewUpstream(t, apptest.After(work, apptest.OK()))
 	b := apptest.NewUpstream(t, apptest.OK())
 	g := apptest.Start(t, apptest.Configuration("", alpha(a, "retry: {max: 2, base: 10ms}"), beta(b)))

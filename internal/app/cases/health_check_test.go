@@ -151,10 +151,10 @@ func TestAHealthCheckRaisesAnAlarm(t *testing.T) {
 // Gateways that share circuits share the checks as well.
 func TestGatewaysThatShareCircuitsCheckInTurn(t *testing.T) {
 	t.Parallel()
-	const interval = 2 * time.Second // beside which the delays of a busy machine are short
+	const interval = 4 * time.Second // beside which the delays of a busy machine are short
 	a := apptest.NewUpstream(t, onChecks(apptest.Status(503), apptest.OK()))
 	nodes := fleet(t, 3, apptest.Configuration("circuit_breaker: {failure_threshold: 5, cooldown: 1m}\n"+onCache(redistest.Start(t)),
-		alpha(a, "health_check: {interval: 2s, path: /status}")))
+		alpha(a, "health_check: {interval: 4s, path: /status}")))
 	for _, g := range nodes {
 		awaitState(t, g, healthA, "open") // in each, by what all have found
 	}
@@ -162,9 +162,8 @@ func TestGatewaysThatShareCircuitsCheckInTurn(t *testing.T) {
 	if len(sent) < 5 || len(sent) > 6 { // one may be under way while the news goes round
 		t.Errorf("%d checks of all gateways until the fifth failure opened the circuit", len(sent))
 	}
-	for i := 1; i < len(sent); i++ {
-		if gap := sent[i].At.Sub(sent[i-1].At); gap < interval/2 {
-			t.Errorf("check %d came %v after the one before, want about %v", i, gap, interval)
-		}
+	// One that comes late is near the next one: all of them tell how often they come.
+	if gaps := time.Duration(len(sent) - 1); sent[len(sent)-1].At.Sub(sent[0].At) < gaps*interval*3/4 {
+		t.Errorf("%d checks came within %v, want one about every %v", len(sent), sent[len(sent)-1].At.Sub(sent[0].At), interval)
 	}
 }

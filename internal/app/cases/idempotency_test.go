@@ -309,10 +309,10 @@ func TestAWaitThatRunsOutIsAConflict(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	a := apptest.NewUpstream(t, apptest.Held(release, apptest.OK()))
-	fleet := fleet(t, 2, apptest.OneTarget(a, onCache(redistest.Start(t)), "idempotency: {wait: 200ms}"))
+	fleet := fleet(t, 2, apptest.OneTarget(a, onCache(redistest.Start(t)), "idempotency: {wait: 3s}"))
 	var owner sync.WaitGroup
 	defer owner.Wait()
-	owner.Go(func() { fresh(t, fleet[0].Post(t, apptest.ChatBody, key, "k1", "X-Breakwater-Timeout", "10ms")) })
+	owner.Go(func() { fresh(t, fleet[0].Post(t, apptest.ChatBody, key, "k1", "X-Breakwater-Timeout", "5s")) }) // which is over before it is answered
 	apptest.Eventually(t, func() string {
 		if a.Calls() == 0 {
 			return "A was not asked"
@@ -321,7 +321,7 @@ func TestAWaitThatRunsOutIsAConflict(t *testing.T) {
 	})
 	for _, g := range fleet {
 		refused(t, g.Post(t, apptest.ChatBody, key, "k1"), 409, "conflict_error", "idempotency_in_progress")
-		short := g.Post(t, apptest.ChatBody, key, "k1", "X-Breakwater-Timeout", "20ms")
+		short := g.Post(t, apptest.ChatBody, key, "k1", "X-Breakwater-Timeout", "1500ms")
 		refused(t, short, 409, "conflict_error", "idempotency_in_progress")
 	}
 	close(release)

@@ -195,6 +195,7 @@ func TestManyCallsOnFewRequests(t *testing.T) {
 			}
 			nodes[0].AwaitSpent(t, "chat", "requests_per_day", strconv.Itoa(before))
 			if tt.flushed {
+				awaitUsed(t, nodes[0], before) // by the database
 				server.FlushAll()
 			}
 			storm(t, 200, nodes...)

@@ -67,7 +67,7 @@ func movingOn(classes string) string {
 
 // eager is a circuit breaker that opens at the first failure for one second,
 // every time.
-const eager = "circuit_breaker: {failure_threshold: 1, cooldown: 1s, cooldown_multiplier: 1, cooldown_jitter: 0}"
+const eager = "circuit_breaker: {failure_threshold: 1, window: {size: 10m}, cooldown: 1s, cooldown_multiplier: 1, cooldown_jitter: 0}"
 
 // equal complains when what is not as it should be.
 func equal[T any](t *testing.T, what string, got, want T) {

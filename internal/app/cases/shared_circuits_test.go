@@ -23,7 +23,7 @@ var sharedCircuits = theme{
 }
 
 // lasting opens at the first failure for longer than any test takes.
-const lasting = "circuit_breaker: {failure_threshold: 1, cooldown: 10m, max_cooldown: 10m, cooldown_jitter: 0}"
+const lasting = "circuit_breaker: {failure_threshold: 1, window: {size: 10m}, cooldown: 10m, max_cooldown: 10m, cooldown_jitter: 0}"
 
 func openCircuitIsFoundAsItWas(t *testing.T) {
 	server, database := redistest.Start(t), postgrestest.URL(t)
@@ -168,6 +168,7 @@ func namesWithReservedCharactersDoNotCollide(t *testing.T) {
 		for i := range models {
 			g.Post(t, fmt.Sprintf(`{"model":"c%d","messages":[]}`, i))
 		}
+		awaitState(t, nodes[1], "alpha/m{1}/r1", "open") // before it asks
 	}
 	for _, g := range nodes {
 		for _, m := range models {

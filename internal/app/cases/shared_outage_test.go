@@ -2,12 +2,15 @@ package cases
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
@@ -110,7 +113,13 @@ func TestCallsAreServedWhateverHappensToTheCache(t *testing.T) {
 // busy machine.
 func saidInTurns(t *testing.T, g *apptest.Gateway, once bool) {
 	t.Helper()
-	lines := cacheLines(g)
+	var lines []string
+	apptest.Eventually(t, func() string { // the log may say it a little later than the metrics
+		if lines = cacheLines(g); len(lines) == 0 || len(lines)%2 == 1 {
+			return fmt.Sprintf("lines about the cache: %v", lines)
+		}
+		return ""
+	})
 	for i, line := range lines {
 		if want := []string{"cache is away", "cache is back"}[i%2]; line != want {
 			t.Errorf("lines about the cache: %v", lines)
@@ -240,11 +249,11 @@ func TestACacheThatRefusesIsAway(t *testing.T) {
 			}
 			equal(t, "state", g.Circuit(t, circuitA).State, "open")
 			awaitShared(t, g, true)
-			equal(t, "lines about the refusal", refusalLines(g), []string{"cache refuses to keep circuits, each gateway decides by itself"})
+			awaitRefusalLines(t, g, refuses)
 
 			tell(orders.obey)
 			awaitShared(t, g, false)
-			equal(t, "lines about its end", refusalLines(g)[1:], []string{"cache keeps circuits again"})
+			awaitRefusalLines(t, g, refuses, "cache keeps circuits again")
 			// What it was not told is found anew, once at most.
 			calls := a.Calls()
 			for range 20 {
@@ -256,6 +265,16 @@ func TestACacheThatRefusesIsAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refuses is what the log says of a cache that is there and keeps nothing.
+const refuses = "cache refuses to keep circuits, each gateway decides by itself"
+
+// awaitRefusalLines waits until the log says this of a cache and of circuits, and
+// nothing else: it may say it a little later than the metrics.
+func awaitRefusalLines(t *testing.T, g *apptest.Gateway, want ...string) {
+	t.Helper()
+	apptest.Eventually(t, func() string { return cmp.Diff(want, refusalLines(g)) })
 }
 
 // refusalLines are those of the log that speak of a cache and of circuits: an

@@ -16,7 +16,7 @@ func TestAReloadChangesWithWhomCircuitsAreShared(t *testing.T) {
 	server, database := redistest.Start(t), postgrestest.URL(t)
 	a := apptest.NewUpstream(t, apptest.Status(500))
 	text := func(store string) string {
-		return apptest.OneTarget(a, "circuit_breaker: {failure_threshold: 6, cooldown: 10m, max_cooldown: 10m, store: "+store+"}", onCache(server))
+		return apptest.OneTarget(a, "circuit_breaker: {failure_threshold: 6, window: {size: 10m}, cooldown: 10m, max_cooldown: 10m, store: "+store+"}", onCache(server))
 	}
 	g := apptest.StartWith(t, text("local"), database)
 	other := apptest.StartWith(t, text("cached"), database)
@@ -58,7 +58,7 @@ func TestAnOpenCircuitStaysOpenWhenItIsShared(t *testing.T) {
 	server, database := redistest.Start(t), postgrestest.URL(t)
 	a, b := apptest.NewUpstream(t, apptest.Status(500)), apptest.NewUpstream(t, apptest.OK())
 	text := func(store string) string {
-		return apptest.TwoTargets(a, b, strings.Replace(lasting, "}", ", store: "+store+"}", 1), onCache(server))
+		return apptest.TwoTargets(a, b, strings.TrimSuffix(lasting, "}")+", store: "+store+"}", onCache(server))
 	}
 	g := apptest.StartWith(t, text("local"), database)
 	served(t, g.Post(t, apptest.ChatBody), circuitB)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/breakwater-llm/breakwater/internal/app/apptest"
 	"github.com/breakwater-llm/breakwater/internal/cache"
 	"github.com/breakwater-llm/breakwater/internal/cache/redistest"
@@ -28,7 +30,7 @@ var sharedState = theme{
 
 // spreads is how soon every gateway has to know what one of them has found: in a
 // second, on a machine that does nothing else.
-const spreads = 5 * time.Second
+const spreads = 30 * time.Second
 
 // onCache is the section of a cache that the gateways share, patient enough for
 // a machine that is busy with many tests: a server that is killed says so at once,
@@ -100,7 +102,7 @@ func byBoot(events []apptest.Row) []int {
 func oneProbeOpensTheWayForAll(t *testing.T) {
 	a := apptest.NewUpstream(t, apptest.Sequence(apptest.OK(), apptest.OK(), apptest.Status(500), apptest.OK()))
 	b := apptest.NewUpstream(t, apptest.OK())
-	nodes := fleet(t, 2, apptest.TwoTargets(a, b, "circuit_breaker: {failure_threshold: 1, cooldown: 10s, cooldown_jitter: 0}", onCache(redistest.Start(t))))
+	nodes := fleet(t, 2, apptest.TwoTargets(a, b, "circuit_breaker: {failure_threshold: 1, cooldown: 15s, cooldown_jitter: 0}", onCache(redistest.Start(t))))
 	one, two := nodes[0], nodes[1]
 	served(t, one.Post(t, apptest.ChatBody), circuitA)
 	served(t, two.Post(t, apptest.ChatBody), circuitA)
@@ -111,7 +113,9 @@ func oneProbeOpensTheWayForAll(t *testing.T) {
 	served(t, answer, circuitB)
 	equal(t, "attempts behind an open circuit", answer.Header.Get("X-Breakwater-Attempts"), "1")
 
-	one.AwaitEligible(t, circuitA)
+	for _, g := range nodes { // the cache may have heard late that it opened, as the other did
+		g.AwaitEligible(t, circuitA)
+	}
 	served(t, one.Post(t, apptest.ChatBody), circuitA) // the probe
 	within(t, "the news that A is closed", spreads, func() { awaitState(t, two, circuitA, "closed") })
 	answer = two.Post(t, apptest.ChatBody)
@@ -190,7 +194,7 @@ func cacheIsAnAidAndNoDependency(t *testing.T) {
 			server.Restart()
 			awaitShared(t, g, false)
 			servedSoon(t, g, plain, 5)
-			equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+			awaitCacheLines(t, g, "cache is away", "cache is back")
 		})
 		t.Run("during_traffic_"+store, func(t *testing.T) {
 			t.Parallel()
@@ -208,9 +212,16 @@ func cacheIsAnAidAndNoDependency(t *testing.T) {
 			server.Restart()
 			awaitShared(t, g, false)
 			servedSoon(t, g, plain, 5)
-			equal(t, "lines about the cache", cacheLines(g), []string{"cache is away", "cache is back"})
+			awaitCacheLines(t, g, "cache is away", "cache is back")
 		})
 	}
+}
+
+// awaitCacheLines waits until the log says this of the cache, and nothing else: it
+// may say it a little later than the metrics.
+func awaitCacheLines(t *testing.T, g *apptest.Gateway, want ...string) {
+	t.Helper()
+	apptest.Eventually(t, func() string { return cmp.Diff(want, cacheLines(g)) })
 }
 
 // sharing is a circuit breaker that shares its circuits so.
@@ -236,7 +247,7 @@ func servedSoon(t *testing.T, g, plain *apptest.Gateway, calls int) {
 	slices.Sort(took)
 	slices.Sort(without)
 	usual := without[len(without)/2]
-	const atMost = time.Second // on a busy machine; one that waited for a cache would take its time-out of 10 s
+	const atMost = 5 * time.Second // on a busy machine; one that waited for a cache would take its time-out of 10 s
 	if added := took[len(took)/2] - usual; added > atMost {
 		t.Errorf("the cache added %v to a call, want at most %v: %v, without it %v", added, atMost, took, without)
 	}
@@ -266,8 +277,8 @@ func everySharedKeyExpires(t *testing.T) {
 			t.Errorf("%s: nothing is shared", when)
 		}
 		for _, key := range keys {
-			if ttl := server.TTL(key); ttl <= 0 {
-				t.Errorf("%s: %q has no end: %v", when, key, ttl)
+			if endless(server, key) {
+				t.Errorf("%s: %q has no end", when, key)
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func retryAfterVisibleOutputNeverGluesAnswers(t *testing.T) {
 }
 
 func doneEndsTheStreamWhateverTheConnectionDoes(t *testing.T) {
-	const held = 5 * time.Second
+	const held = 40 * time.Second // so long nobody waits
 	a := apptest.NewUpstream(t, apptest.Stream(apptest.RoleChunk, apptest.Chunk("ok"), apptest.FinishChunk, apptest.Done, held))
 	g := apptest.Start(t, apptest.OneTarget(a))
 

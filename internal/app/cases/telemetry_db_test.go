@@ -28,19 +28,24 @@ func anOutageCostsNoRow(t *testing.T) {
 	link := apptest.NewLink(t, postgrestest.URL(t))
 	a := apptest.NewUpstream(t, apptest.OK())
 	g := apptest.StartWith(t, apptest.OneTarget(a, fmt.Sprintf("telemetry: {flush_interval: 20ms, queue: %d}", queue)), link.URL)
-	took := func(n int) time.Duration {
-		each := make([]time.Duration, n)
+	well := apptest.Start(t, apptest.OneTarget(a)) // which knows of no outage, on a machine that is as busy
+	took := func(n int) (median, usual time.Duration) {
+		each, others := make([]time.Duration, n), make([]time.Duration, n)
 		inParallel(8, n, func(i int) {
 			answer := g.Post(t, apptest.ChatBody)
 			if answer.Status != http.StatusOK {
 				t.Errorf("call %d got %d %s", i, answer.Status, answer.Body)
 			}
-			each[i] = answer.Took
+			if each[i] = answer.Took; i%4 == 0 {
+				others[i] = well.Post(t, apptest.ChatBody).Took
+			}
 		})
+		others = slices.DeleteFunc(others, func(d time.Duration) bool { return d == 0 })
 		slices.Sort(each)
-		return each[n/2]
+		slices.Sort(others)
+		return each[n/2], others[len(others)/2]
 	}
-	usual := took(200)
+	took(200)
 	g.Runs(t, 200)
 	g.AwaitMetric(t, `breakwater_telemetry_rows_total{result="written"}`, "200") // the gateway knows, too
 	const spooled = `breakwater_telemetry_rows_total{result="spooled"}`
@@ -52,8 +57,8 @@ func anOutageCostsNoRow(t *testing.T) {
 	link.Cut()
 	// Waiting for the database would cost hundreds of milliseconds: it is tried
 	// again after a tenth of a second at the soonest.
-	if median := took(calls); median > 5*usual+50*time.Millisecond {
-		t.Errorf("the median call took %s while the database was down, %s before", median, usual)
+	if median, usual := took(calls); median > 5*usual+50*time.Millisecond {
+		t.Errorf("the median call took %s while the database was down, %s elsewhere", median, usual)
 	}
 	g.AwaitMetric(t, "breakwater_telemetry_queue_length", "0")
 	g.AwaitMetric(t, spooled, fmt.Sprint(before+calls))
@@ -120,7 +125,7 @@ func aSlowDatabaseStaysOffTheRequestPath(t *testing.T) {
 		t.Errorf("the slowest call took %s: calls wait for the database", slowest)
 	}
 	inParallel(20, 20, func(int) { // others who use the pool meanwhile
-		if answer := apptest.Get(t, g.AdminURL+"/api/v1/runs?limit=1"); answer.Status != http.StatusOK {
+		if answer := apptest.Read(t, g.AdminURL+"/api/v1/runs?limit=1"); answer.Status != http.StatusOK {
 			t.Errorf("a list of runs got %d %s", answer.Status, answer.Body)
 		}
 	})

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func hostWithoutAddressMovesOn(t *testing.T) {
 	answer := g.Post(t, apptest.ChatBody)
 
 	served(t, answer, circuitB)
-	between(t, "the answer", answer.Took, 0, 4*time.Second)
+	between(t, "the answer", answer.Took, 0, aWhile)
 	rows(t, "attempts", g.Attempts(t, 2), failed("alpha", "connection", "dns_error"), succeeded("beta"))
 }
 
@@ -47,13 +48,13 @@ func resetConnectionMovesOn(t *testing.T) {
 }
 
 func liveStreamMayOutlastEveryClock(t *testing.T) {
-	const chunks = 30
+	const chunks, pause, clock = 24, 250 * time.Millisecond, 5 * time.Second // beside which the delays of a busy machine are short
 	parts := []any{apptest.RoleChunk}
 	for range chunks {
-		parts = append(parts, apptest.Chunk("x"), 100*time.Millisecond)
+		parts = append(parts, apptest.Chunk("x"), pause)
 	}
 	a := apptest.NewUpstream(t, apptest.Stream(append(parts, apptest.FinishChunk, apptest.Done)...))
-	g := apptest.Start(t, apptest.Configuration("", alpha(a, "timeouts: {idle: 1s, total: 1s}")))
+	g := apptest.Start(t, apptest.Configuration("", alpha(a, fmt.Sprintf("timeouts: {idle: %s, total: %s}", clock, clock))))
 
 	answer := g.Post(t, apptest.StreamBody)
 
@@ -61,12 +62,12 @@ func liveStreamMayOutlastEveryClock(t *testing.T) {
 	if !strings.HasSuffix(answer.Body, apptest.Done) {
 		t.Errorf("the stream does not end with [DONE]: %q", answer.Body)
 	}
-	between(t, "the end", answer.Took, 3*time.Second, 20*time.Second)
+	between(t, "the end", answer.Took, chunks*pause, time.Minute)
 	rows(t, "attempts", g.Attempts(t, 1), succeeded("alpha"))
 }
 
 func slowPhaseIsNamed(t *testing.T) {
-	const silence = 5 * time.Second
+	const silence = 30 * time.Second
 	t.Run("first_token", func(t *testing.T) {
 		t.Parallel()
 		a := apptest.NewUpstream(t, apptest.After(silence, apptest.OKStream()))
