@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,7 @@ func (d *drill) walk(ctx context.Context) ([]stretch, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(pause(ctx, p.For), d.await(ctx, p, began)); err != nil {
+		if err := errors.Join(pause(ctx, p.For), d.await(ctx, i, began)); err != nil {
 			return nil, err
 		}
 		seen, err := d.probes(ctx)
@@ -114,18 +115,31 @@ func (d *drill) begin(ctx context.Context, i int) (time.Time, error) {
 // glance is how often the drill looks whether a circuit that is late has come.
 const glance = 20 * time.Millisecond
 
-// await waits for a circuit that is late, until the phase's bound is over.
-func (d *drill) await(ctx context.Context, p phase, began time.Time) error {
+// heardWithin bounds how long a phase goes on until a caller has been answered.
+const heardWithin = 2 * time.Minute
+
+// await waits for a circuit that is late, until the phase's bound is over, and for
+// a call of the phase that has ended: where not any number may be under way, those
+// of the phase before may be in its way.
+func (d *drill) await(ctx context.Context, i int, began time.Time) error {
+	p := d.Phases[i]
 	due := func() bool { return p.Opens == 0 || d.journal.opened(began) }
 	if p.well() {
 		due = func() bool { return p.Closes == 0 || d.journal.closed() }
 	}
-	for d.judged && !due() && time.Since(began) < max(p.Opens, p.Closes) {
+	for d.judged && (!due() && time.Since(began) < max(p.Opens, p.Closes) || !d.heard(i) && time.Since(began) < heardWithin) {
 		if err := pause(ctx, glance); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// heard reports whether a call with a fallback has ended that counts for a phase.
+func (d *drill) heard(phase int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.calls, func(c call) bool { return c.phase == phase && c.fallback })
 }
 
 // probes reads how many there have been.
