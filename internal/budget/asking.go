@@ -81,14 +81,14 @@ func (p *purse) ask(ctx context.Context, s *seat, r request) (answer, asking, er
 
 func (p *purse) askSince(ctx context.Context, s *seat, r request, began time.Time) (answer, asking, error) {
 	l := p.ledger
-	for n := 0; !p.alone(); n++ {
+	for n := 0; !l.away.Load() && (n > 0 || p.mayAsk()); n++ {
 		apart := p.rejoin()
 		how := p.begin(asking{caps: r.limits, token: l.token()})
 		a, err := p.sendBehind(ctx, p.request(s, r, r.limits, how.token), r.patient)
 		if err == nil {
 			l.heard.Store(time.Now().UnixNano())
-			if apart {
-				p.together()
+			if apart || p.aloneUntil.Load() != 0 {
+				p.answered(s.period, a)
 			}
 			return a, how, nil
 		}
@@ -174,5 +174,6 @@ func (p *purse) nextAhead(ctx context.Context, patient bool) (ahead []message, a
 		return nil, true, nil
 	}
 	p.sent = min(len(p.outbox), together)
+	p.tried = max(p.tried, p.outbox[p.sent-1].numbered)
 	return p.outbox[:p.sent], len(p.outbox) == p.sent, nil
 }

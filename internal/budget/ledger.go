@@ -54,15 +54,15 @@ type Ledger struct {
 	runs   runIndex
 	fleet  fleet
 
-	away       atomic.Bool
-	heard      atomic.Int64 // when the store last answered, in nanoseconds
-	aloneUntil atomic.Int64 // until when some scope goes without the store, in nanoseconds
-	silent     atomic.Int64 // until when failures are not logged, in milliseconds
-	tokens     atomic.Int64
-	wake       chan struct{} // there is something to deliver
-	probe      chan struct{} // the store has just gone away
-	work       crew          // of rebuilding and telling
-	fixed      func() int64  // the time for the scripts, in milliseconds; nil = the store's own
+	away   atomic.Bool
+	heard  atomic.Int64 // when the store last answered, in nanoseconds
+	parted atomic.Int64 // scopes about which the store is silent, and about others not
+	silent atomic.Int64 // until when failures are not logged, in milliseconds
+	tokens atomic.Int64
+	wake   chan struct{} // there is something to deliver
+	probe  chan struct{} // the store has just gone away
+	work   crew          // of rebuilding and telling
+	fixed  func() int64  // the time for the scripts, in milliseconds; nil = the store's own
 
 	found time.Time // when the store was found again; of the courier
 
@@ -142,7 +142,7 @@ func (l *Ledger) SetZone(zone *time.Location) {
 
 // Degraded reports whether the store is away, or silent about some scope: every
 // replica then counts for itself, within its share of what was left.
-func (l *Ledger) Degraded() bool { return l.away.Load() || toCome(&l.aloneUntil) }
+func (l *Ledger) Degraded() bool { return l.away.Load() || l.parted.Load() > 0 }
 
 // period is PeriodAt, which hardly ever changes from one call to the next.
 func (l *Ledger) period(at time.Time) Period {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/breakwater-llm/breakwater/internal/cache"
@@ -59,16 +59,20 @@ func (s sums) total(limit int) int64 {
 // about this scope alone, as a cluster is of which one part is gone.
 func (p *purse) missed(ctx context.Context, err error, n int, began time.Time) bool {
 	l := p.ledger
-	switch {
-	case !errors.Is(err, cache.ErrUnavailable):
+	if !errors.Is(err, cache.ErrUnavailable) {
 		p.standAlone(err)
 		return true
-	case n+1 < tries:
+	}
+	if n+1 < tries {
 		return false
-	case l.heard.Load() <= began.UnixNano():
-		l.leave()
-		return true
-	case time.Since(began) >= slowFor:
+	}
+	if l.heard.Load() <= began.UnixNano() { // perhaps nobody else has asked
+		if _, away := l.meet(ctx, "", 0); away != nil && ctx.Err() == nil {
+			l.leave()
+			return true
+		}
+	}
+	if time.Since(began) >= slowFor {
 		p.standAlone(err)
 		return true
 	}
@@ -82,22 +86,34 @@ func (p *purse) missed(ctx context.Context, err error, n int, began time.Time) b
 // standAlone goes on without the store in this scope, for a while. Then it is
 // asked again.
 func (p *purse) standAlone(err error) {
-	now := time.Now()
-	until := now.Add(aloneFor).UnixNano()
-	if before := p.aloneUntil.Swap(until); before < now.UnixNano() {
-		p.ledger.log.Warn("the limits of a scope are kept by this gateway alone, within its share of what was left: the cache does not answer about it",
-			"kind", string(p.scope.Kind), "id", p.scope.ID, "error", err)
+	p.aloneUntil.Store(time.Now().Add(aloneFor).UnixNano())
+	p.mu.Lock()
+	before := p.parted
+	p.parted = true
+	p.mu.Unlock()
+	if before {
+		return
 	}
-	p.ledger.aloneUntil.Store(until)
+	p.ledger.parted.Add(1)
+	p.ledger.log.Warn("the limits of a scope are kept by this gateway alone, within its share of what was left: the cache does not answer about it",
+		"kind", string(p.scope.Kind), "id", p.scope.ID, "error", err)
 }
 
 // alone reports whether the scope is counted without the store.
-func (p *purse) alone() bool { return p.ledger.away.Load() || toCome(&p.aloneUntil) }
+func (p *purse) alone() bool {
+	return p.ledger.away.Load() || time.Now().UnixNano() < p.aloneUntil.Load()
+}
 
-// toCome reports whether a moment, in nanoseconds, is still to come; none is not.
-func toCome(moment *atomic.Int64) bool {
-	at := moment.Load()
-	return at != 0 && time.Now().UnixNano() < at
+// mayAsk reports whether a call is to ask the store about the scope. When the time
+// is over in which it is left alone, one call is: it finds out for the others,
+// which go on without.
+func (p *purse) mayAsk() bool {
+	until := p.aloneUntil.Load()
+	if until == 0 {
+		return true
+	}
+	now := time.Now()
+	return now.UnixNano() >= until && p.aloneUntil.CompareAndSwap(until, now.Add(aloneFor).UnixNano())
 }
 
 // leave goes on without the store until a probe finds it.
@@ -176,6 +192,7 @@ func (p *purse) openOffline(ctx context.Context, period Period, how asking, f fo
 	p.mu.Lock()
 	if p.offline == nil { // the store is back
 		p.mu.Unlock()
+		_, _ = p.runOffline(ctx, p.step(stepYield, how.token)) // nobody is to wait for this rebuilding
 		return
 	}
 	taken := maps.Clone(p.offline.taken)
@@ -232,25 +249,41 @@ func (p *purse) settleOffline(m message) {
 func (p *purse) rejoin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.offline == nil || p.alone() {
+	if p.offline == nil || p.ledger.away.Load() {
 		return false
 	}
 	p.introduceAll()
 	return true
 }
 
-// together gives up the counters of this replica, as the store has answered.
+// answered goes back to counters that are known again.
+func (p *purse) answered(period Period, a answer) {
+	p.aloneUntil.Store(0)
+	switch a.code {
+	case codeGranted, codeRefused, codeDone:
+		p.saw(period, a.numbers)
+		p.together()
+	}
+}
+
+// together gives up the counters of this replica, as the store has answered;
+// unless what it has not taken yet would be in no counters then.
 func (p *purse) together() {
 	p.mu.Lock()
-	if p.offline == nil {
+	if p.offline == nil && !p.parted || p.alone() || slices.ContainsFunc(p.outbox, message.raises) {
 		p.mu.Unlock()
 		return
 	}
-	p.offline = nil
+	parted := p.parted
+	p.offline, p.parted = nil, false
 	p.introduceAll()
 	p.mu.Unlock()
 	_ = p.ledger.local.Delete(context.Background(), p.key)
 	p.ledger.enqueue(p)
+	if parted {
+		p.ledger.parted.Add(-1)
+		p.ledger.log.Info("the limits of a scope are shared again: the cache answers about it", "kind", string(p.scope.Kind), "id", p.scope.ID)
+	}
 }
 
 // introduceAll queues the reservations that the store does not know. The caller
@@ -267,7 +300,7 @@ func (p *purse) introduce(h *holding) {
 	if h.stored {
 		return
 	}
-	h.stored, h.birth = true, ""
+	h.stored, h.introduced, h.birth = true, true, ""
 	p.numbered++
 	p.outbox = append(p.outbox, message{numbered: p.numbered, name: h.name, period: h.period, live: h.entry(p.ledger.lease)})
 }

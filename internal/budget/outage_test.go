@@ -260,9 +260,11 @@ func TestAStoreThatAnswersOthersIsNotAway(t *testing.T) {
 		misses int64
 		err    error
 		alone  bool
+		nobody bool // else is answered, or held for
 	}{
 		"slow for a moment":    {misses: 4, err: cache.ErrUnavailable},
 		"silent about a scope": {misses: 1 << 40, err: cache.ErrUnavailable, alone: true},
+		"fails at once":        {misses: 1 << 40, err: cache.ErrUnavailable, alone: true, nobody: true},
 		"cannot count a scope": {misses: 1 << 40, err: errors.New("WRONGTYPE"), alone: true},
 	}
 	for name, tt := range tests {
@@ -270,7 +272,10 @@ func TestAStoreThatAnswersOthersIsNotAway(t *testing.T) {
 			t.Parallel()
 			memory := cache.NewMemory(cache.MemoryConfig{})
 			t.Cleanup(func() { _ = memory.Close() })
-			store := &hesitant{Cache: memory, scope: "unlucky", other: make(chan struct{}), err: tt.err}
+			store := &hesitant{Cache: memory, scope: "unlucky", err: tt.err}
+			if !tt.nobody {
+				store.other = make(chan struct{})
+			}
 			store.misses.Store(tt.misses)
 			var said words
 			l := budget.NewLedger(budget.LedgerConfig{}, store, nil, slog.New(slog.NewTextHandler(&said, nil)))
@@ -286,7 +291,7 @@ func TestAStoreThatAnswersOthersIsNotAway(t *testing.T) {
 			over := make(chan struct{})
 			var others sync.WaitGroup
 			others.Go(func() {
-				for {
+				for !tt.nobody {
 					select {
 					case <-over:
 						return

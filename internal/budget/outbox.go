@@ -39,7 +39,7 @@ func (p *purse) post(m message) {
 	p.mu.Lock()
 	p.numbered++
 	m.numbered = p.numbered
-	if last := len(p.outbox) - 1; last >= p.sent && m.name == "" && p.outbox[last].name == "" && p.outbox[last].period == m.period {
+	if last := len(p.outbox) - 1; last >= 0 && p.outbox[last].numbered > p.tried && m.name == "" && p.outbox[last].name == "" && p.outbox[last].period == m.period {
 		p.outbox[last].used.add(m.used)
 		p.outbox[last].numbered = m.numbered
 	} else {
@@ -71,6 +71,7 @@ func (p *purse) take() []message {
 		return nil
 	}
 	p.sent = min(len(p.outbox), together)
+	p.tried = max(p.tried, p.outbox[p.sent-1].numbered)
 	return p.outbox[:p.sent]
 }
 
@@ -81,18 +82,16 @@ func (p *purse) delivered(sent []message, results []cache.Result) error {
 	p.mu.Lock()
 	for i, r := range results {
 		a, err := read(r)
-		if lost(err) {
+		if err != nil {
 			missed = err
 			break
 		}
-		switch {
-		case err != nil:
-			p.ledger.log.Error("a settlement was not taken", "kind", string(p.scope.Kind), "error", err)
-		case a.code != codeUnknown && sent[i].live.state == 0:
+		if a.code != codeUnknown && sent[i].live.state == 0 {
 			p.unwritten.counted(sent[i].of, a.birth)
 		}
 		taken++
 	}
+	p.ledger.report("tell what a scope has spent", missed)
 	p.drop(taken)
 	p.sent = 0
 	more := len(p.outbox) > 0
@@ -161,19 +160,27 @@ func (m message) run(p *purse) cache.Run {
 		pack(m.numbered, m.used.requests, m.used.tokens, m.used.nano), bit(m.mark))
 }
 
-// enqueue lets the courier look at a scope.
+// enqueue lets the courier look at a scope soon.
 func (l *Ledger) enqueue(p *purse) {
+	if l.queueUp(p) {
+		signal(l.wake)
+	}
+}
+
+// queueUp lets the courier look at a scope the next time it looks, and reports
+// whether it was not to already.
+func (l *Ledger) queueUp(p *purse) bool {
 	p.mu.Lock()
 	queued := p.queued
 	p.queued = true
 	p.mu.Unlock()
 	if queued {
-		return
+		return false
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.queue = append(l.queue, p)
-	l.mu.Unlock()
-	signal(l.wake)
+	return true
 }
 
 func (l *Ledger) queued() []*purse {
@@ -217,7 +224,7 @@ func (l *Ledger) deliver(ctx context.Context) bool {
 		for i, p := range from {
 			n := len(sent[i])
 			if n > 0 && p.delivered(sent[i], results[:n]) != nil {
-				l.enqueue(p)
+				_ = l.queueUp(p)
 				all = false
 			}
 			results = results[n:]

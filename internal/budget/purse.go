@@ -47,6 +47,7 @@ type purse struct {
 	sent      int                 // how many of them are on their way
 	queued    bool                // the courier will look
 	numbered  int64               // of the last message
+	tried     int64               // the number of the last that was ever sent
 	round     *sync.WaitGroup     // reservations on their way to the store
 	known     seen
 	opened    chan struct{} // closed when the counters are there again
@@ -54,21 +55,23 @@ type purse struct {
 	guessed   bool          // opened here without the database
 	shut      time.Time     // until when nobody asks again what is unknown
 	offline   *share        // not nil: counted here too, as the store did not answer last
+	parted    bool          // the store answers others, and is silent about the scope
 	touched   time.Time
 }
 
 // holding is what a run holds of a scope.
 type holding struct {
-	run     uuid.UUID
-	name    string
-	period  Period
-	granted bool
-	amount  sums
-	asked   sums
-	at      int64  // the second of the window that it is counted in; 0 = none
-	birth   string // of the counters that granted it; empty: they may not know it
-	doubt   bool   // a message is under way that may still reserve it
-	stored  bool   // the store has been told of it
+	run        uuid.UUID
+	name       string
+	period     Period
+	granted    bool
+	amount     sums
+	asked      sums
+	at         int64  // the second of the window that it is counted in; 0 = none
+	birth      string // of the counters that granted it; empty: they may not know it
+	doubt      bool   // a message is under way that may still reserve it
+	stored     bool   // the store has been told of it
+	introduced bool   // by a message, which may be sent again after the run was settled
 }
 
 func newPurse(l *Ledger, scope llm.Scope) *purse {
@@ -161,6 +164,12 @@ func (p *purse) grant(s *seat, want sums, a answer, offline bool) {
 	if !offline {
 		s.birth, s.stored = a.birth, true
 	}
+	if kept := p.live[s.name]; kept != nil { // as another call may have changed it since
+		s.introduced = kept.introduced
+		if offline {
+			s.birth, s.stored = kept.birth, kept.stored
+		}
+	}
 	h := &s.kept
 	*h = s.holding
 	p.live[s.name] = h
@@ -198,7 +207,7 @@ func (p *purse) settle(h *holding, used sums) {
 	offline := p.offline != nil
 	p.mu.Unlock()
 
-	m := message{of: h.run, name: h.name, birth: h.birth, period: h.period, used: used, mark: h.doubt, adds: used.exceeds(h.amount)}
+	m := message{of: h.run, name: h.name, birth: h.birth, period: h.period, used: used, mark: h.doubt || h.introduced, adds: used.exceeds(h.amount)}
 	if offline {
 		p.settleOffline(m)
 	}

@@ -251,7 +251,7 @@ func (p *purse) toRenew(now time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetRecent(now)
-	if len(p.live) == 0 && now.Sub(p.touched) > touchedFor {
+	if len(p.live) == 0 && p.offline == nil && !p.parted && now.Sub(p.touched) > touchedFor {
 		return nil
 	}
 	names := make([]string, 0, len(p.live))
@@ -266,9 +266,9 @@ func (p *purse) toRenew(now time.Time) []string {
 // renewed takes how the scope stands, and tells reservations again that the store
 // has lost.
 func (p *purse) renewed(a answer, period Period) {
+	p.saw(period, a.numbers)
 	p.together()
 	p.mu.Lock()
-	p.known.note(period, a.numbers)
 	for _, name := range a.more {
 		if h := p.live[name]; h != nil {
 			h.stored = false
@@ -311,7 +311,7 @@ func (l *Ledger) forget(now time.Time) {
 	for scope, v := range l.purses.Range {
 		p := v.(*purse)
 		p.mu.Lock()
-		idle := now.Sub(p.touched) > forgetAfter && len(p.live) == 0 && len(p.outbox) == 0 && len(p.unwritten.index) == 0 && !p.guessed
+		idle := now.Sub(p.touched) > forgetAfter && len(p.live) == 0 && len(p.outbox) == 0 && len(p.unwritten.index) == 0 && !p.guessed && p.offline == nil && !p.parted
 		p.mu.Unlock()
 		if idle {
 			l.purses.Delete(scope)

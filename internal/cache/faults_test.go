@@ -151,8 +151,11 @@ func TestALongTimeForACallOutlastsASilence(t *testing.T) {
 	var log journal
 	v := reach(t, server.URL(), cache.ValkeyConfig{Timeout: unhurried, Log: log.logger()})
 	server.Freeze()
-	time.AfterFunc(3*time.Second, server.Thaw) // an idle connection would have been given up
-	if err := counting(v)(t.Context()); err != nil {
+	answered := make(chan error, 1)
+	go func() { answered <- counting(v)(t.Context()) }()
+	<-time.After(3 * time.Second) // an idle connection would have been given up
+	server.Thaw()
+	if err := <-answered; err != nil {
 		t.Error(err)
 	}
 	log.want(t)

@@ -24,7 +24,7 @@ type ValkeyConfig struct {
 	Timeout time.Duration // longest a call may take, also without a deadline; 0 = 25ms
 	Log     *slog.Logger  // told when the server goes away and comes back; nil = nobody
 
-	patience time.Duration // how long a server may be silent; 0 = as is good for Timeout
+	patience time.Duration // how long a server may be silent, where that is longer than by default
 }
 
 // Valkey is the cache on a Valkey or Redis server or cluster. While the server

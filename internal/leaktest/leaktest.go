@@ -14,7 +14,7 @@ import (
 const patience = 30 * time.Second
 
 // Main runs a package's tests and ends the process, with a failure when they left
-// goroutines behind that the options do not name.
+// goroutines behind that the options do not name. goleak.Cleanup is not for it.
 func Main(m goleak.TestingM, options ...goleak.Option) {
 	goleak.VerifyTestMain(settling{m, options}, options...)
 }

@@ -342,7 +342,8 @@ func (r *Repository) tables() []table {
 
 // changePartitions runs a change in a transaction in which no other process
 // changes partitions, and which does not wait long for a table's lock. For its
-// turn it waits as long as ctx lasts: whoever waits for that keeps nobody waiting.
+// turn it waits as long as ctx lasts: a server that is busy with another process's
+// change is there, and must not be taken for away.
 func (r *Repository) changePartitions(ctx context.Context, change func(tx pgx.Tx) error) error {
 	return postgres.InTx(ctx, r.db, func(tx pgx.Tx) error {
 		if err := r.queries.LockPartitions(ctx, tx); err != nil {
