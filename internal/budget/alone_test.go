@@ -242,6 +242,16 @@ func TestAShareOutlastsABeat(t *testing.T) {
 	if through != 10 {
 		t.Errorf("got %d calls through, want half of the 20 that were left", through)
 	}
+
+	q.store.on.Store(false)
+	q.flush()
+	q.purse.aloneUntil.Store(1) // its time is over, and a beat finds the store
+	Beat(q.Ledger)
+	for range 2 {
+		if !q.purse.mayAsk() {
+			t.Error("after a beat that found the store not all calls ask it")
+		}
+	}
 }
 
 // TestARebuildingThatIsNotNeededHoldsNobodyUp finds the store again between a

@@ -269,6 +269,7 @@ func (p *purse) answered(period Period, a answer) {
 // together gives up the counters of this replica, as the store has answered;
 // unless what it has not taken yet would be in no counters then.
 func (p *purse) together() {
+	until := p.aloneUntil.Load()
 	p.mu.Lock()
 	if p.offline == nil && !p.parted || p.alone() || slices.ContainsFunc(p.outbox, message.raises) {
 		p.mu.Unlock()
@@ -278,6 +279,7 @@ func (p *purse) together() {
 	p.offline, p.parted = nil, false
 	p.introduceAll()
 	p.mu.Unlock()
+	p.aloneUntil.CompareAndSwap(until, 0) // all may ask again, not one
 	_ = p.ledger.local.Delete(context.Background(), p.key)
 	p.ledger.enqueue(p)
 	if parted {
